@@ -1,0 +1,53 @@
+# Every target sets itself up on a machine that has only python3 (3.11 or newer) and make; a second call reinstalls nothing.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# Compiled programs are kept between runs, so that only the first one pays for XLA.
+export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
+
+.PHONY: help demo test test-slow lint bench clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/.python:
+	@echo "setting up $(VENV) (once)"
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "anyshot needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.python pyproject.toml constraints.txt
+	@echo "installing anyshot (about two minutes the first time)"
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/.dev-installed: $(VENV)/.installed
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench-installed: $(VENV)/.installed
+	$(PIP) --editable '.[bench]'
+	touch $@
+
+demo: $(VENV)/.installed  ## meta-learn on embedded data in a minute or two and write a report
+	$(BIN)/python examples/demo.py --out demo-report
+
+test: lint  ## lint, types, architecture and all tests but the slow ones
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(VENV)/.dev-installed  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.dev-installed
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.bench-installed  ## time the meta-gradient against PyTorch; BENCH="--tasks 10" changes the size
+	$(BIN)/python -m benchmarks.meta_step $(BENCH)
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache demo-report benchmarks/out
