@@ -1,0 +1,57 @@
+"""What a step-size rule is: a small PyTree with one function, from the number of shots to the inner step size."""
+
+from __future__ import annotations
+
+import abc
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from anyshot.inputs import InputError, check_count, check_positive
+
+Count = Int[Array, "..."] | int
+
+
+class Rate(eqx.Module):
+    """A step-size rule α_s. Its floating-point arrays are meta-learned next to the weights.
+
+    To add a rule, subclass this in one file and give it `__call__`.
+    """
+
+    @abc.abstractmethod
+    def __call__(self, shots: Count) -> Float[Array, "..."] | PyTree[Float[Array, "..."]]:
+        """The step size for adapting on `shots` datapoints: a scalar, or a PyTree with one array per parameter."""
+
+
+def at_most(shots: Count, max_shots: int) -> Int[Array, "..."]:
+    """min{s, M}: the paper adapts on at most M datapoints, so more shots than M counts as M."""
+    check_count("shots", shots)
+    return jnp.minimum(jnp.asarray(shots), max_shots)
+
+
+def check_single(shots: Count) -> None:
+    """A rule with a step size per parameter answers for one number of shots at a time."""
+    check_count("shots", shots)
+    if jnp.ndim(shots):
+        raise InputError(
+            f"shots must be one number for rates per parameter, got shape {jnp.shape(shots)}; use jax.vmap"
+        )
+
+
+def fraction_of_full_step(eta: Float[Array, "..."], shots: Int[Array, "..."]) -> Float[Array, "..."]:
+    """1 - 1/(1 + ηs), written as ηs/(1 + ηs) so that small ηs does not cancel."""
+    scaled = eta * shots
+    return scaled / (1 + scaled)
+
+
+def check_max_shots(max_shots: int) -> None:
+    """M must be a whole number of at least one."""
+    if not isinstance(max_shots, int) or isinstance(max_shots, bool) or max_shots < 1:
+        raise InputError(f"max_shots must be a whole number of at least 1, got {max_shots!r}")
+
+
+def log_array(name: str, value: float) -> Float[Array, "..."]:
+    """The logarithm of a positive number: learned rates are kept as logarithms and so stay positive."""
+    check_positive(name, value)
+    return jnp.log(jnp.asarray(value, dtype=float))
