@@ -1,0 +1,42 @@
+"""A multi-layer perceptron."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Key, Shaped
+
+from anyshot.inputs import InputError
+from anyshot.networks.layers import Linear, as_float, leaky_relu
+
+
+class MLP(eqx.Module):
+    """Linear layers with leaky ReLU between them; any example is flattened first.
+
+    Args:
+        sizes: of the input, the hidden layers and the output, e.g. (1, 40, 40, 1) for MAML's sinusoids.
+        key: draws the initial weights.
+
+    >>> import jax.numpy as jnp
+    >>> net = MLP((1, 40, 40, 1), key=jax.random.key(0))
+    >>> print(net(jnp.array([0.5])).shape)
+    (1,)
+    """
+
+    layers: tuple[Linear, ...]
+
+    def __init__(self, sizes: Sequence[int], *, key: Key[Array, ""]):
+        if len(sizes) < 2 or min(sizes) < 1:
+            raise InputError(f"sizes must give the input's and the output's size, each at least 1, got {tuple(sizes)}")
+        keys = jax.random.split(key, len(sizes) - 1)
+        self.layers = tuple(Linear(i, o, key=k) for (i, o), k in zip(pairwise(sizes), keys, strict=True))
+
+    def __call__(self, x: Shaped[Array, "..."]) -> Float[Array, " outputs"]:
+        """The output for one example."""
+        h = as_float(x).reshape(-1)
+        for layer in self.layers[:-1]:
+            h = leaky_relu(layer(h))
+        return self.layers[-1](h)
