@@ -1,0 +1,58 @@
+"""The inner gradient ∇L̂(θ), differentiable in θ at the price of a Hessian-vector product.
+
+Differentiating a gradient step backwards multiplies by the Hessian's transpose. A Hessian is symmetric, so that is a
+Hessian-vector product, and forward-over-reverse computes it: no reverse pass over a reverse pass. That is exact and
+works for any model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from anyshot.adaptation.losses import Loss
+from anyshot.adaptation.shots import Shots
+
+Parameters = PyTree[Float[Array, "..."]]  # the floating-point arrays of a model, None for its other leaves
+
+
+def mean_loss(theta: Parameters, rest: PyTree[Any], loss: Loss, shots: Shots) -> Float[Array, ""]:
+    """L̂(θ): the mean loss over the datapoints present; 0 if there are none."""
+    model = eqx.combine(theta, rest)
+    losses = jax.vmap(loss)(jax.vmap(model)(shots.x), shots.y)
+    weight = shots.present() / jnp.maximum(shots.count, 1).astype(losses.dtype)
+    return jnp.sum(losses * weight)
+
+
+@eqx.filter_custom_vjp
+def gradient(theta: Parameters, rest: PyTree[Any], loss: Loss, shots: Shots) -> Parameters:
+    """∇L̂(θ). Its own derivative is taken in θ only: no gradient flows into the shots."""
+    return jax.grad(mean_loss)(theta, rest, loss, shots)
+
+
+def _forward(
+    _perturbed: Any, theta: Parameters, rest: PyTree[Any], loss: Loss, shots: Shots
+) -> tuple[Parameters, Callable[[Parameters], Parameters]]:
+    return jax.linearize(lambda at: jax.grad(mean_loss)(at, rest, loss, shots), theta)
+
+
+def _backward(
+    hessian_times: Callable[[Parameters], Parameters],
+    direction: Parameters,
+    _perturbed: Any,
+    theta: Parameters,
+    *_rest_loss_shots: Any,
+) -> Parameters:
+    # A leaf of θ on which nothing downstream depends has no direction: zero.
+    return hessian_times(
+        jax.tree.map(lambda d, t: jnp.zeros_like(t) if d is None else d, direction, theta, is_leaf=lambda d: d is None)
+    )
+
+
+gradient.def_fwd(_forward)
+gradient.def_bwd(_backward)

@@ -1,0 +1,109 @@
+"""The meta-objective J: mean over tasks, and over the shots each one has, of the validation loss after adaptation.
+
+J = E_j,K [ L(D_val, U(θ, α_K, K)) ], with gradients for the weights θ and for the rate rule (paper, section 5.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Key, PyTree
+
+from anyshot.adaptation.gaussian import GaussianWeights
+from anyshot.adaptation.shots import Episodes, Shots
+from anyshot.adaptation.tasks_in_turn import mean_in_turn
+from anyshot.adaptation.update import Update, check_fit
+from anyshot.inputs import InputError
+from anyshot.rates import Rate
+
+
+class MetaObjective(eqx.Module):
+    """What meta-learning minimises over the weights and the rate rule.
+
+    Args:
+        update: the update procedure U.
+        kl_coefficient: of meta-regularisation, the KL divergence of Gaussian weights from a standard normal (paper,
+            appendix C). Used when the model is a `GaussianWeights`.
+        tasks: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
+            after another, each in the smallest padding that holds its shots, on all CPU devices (right for a CPU).
+            The result is the same; "auto" goes by the default device.
+
+    >>> from anyshot.adaptation import Shots, squared_error, stack_tasks
+    >>> from anyshot.rates import Scaled
+    >>> model = jax.tree_util.Partial(jnp.multiply, jnp.array(1.0))
+    >>> two = stack_tasks([Shots.of([1.0], [3.0], size=2), Shots.of([1.0, 2.0], [2.0, 4.0])])
+    >>> objective = MetaObjective(Update(squared_error, steps=1, clip=None))
+    >>> loss, (d_model, d_rate) = objective.value_and_grad(model, Scaled(), Episodes(two, two))
+    >>> print(f"{loss:.4f} {d_rate.log_beta:.4f}")
+    2.1756 -0.9156
+    """
+
+    update: Update = eqx.field(default_factory=Update)
+    kl_coefficient: float = eqx.field(static=True, default=0.0)
+    tasks: Literal["auto", "together", "in turn"] = eqx.field(static=True, default="auto")
+
+    def __check_init__(self) -> None:
+        if self.kl_coefficient < 0:
+            raise InputError(f"kl_coefficient must not be negative, got {self.kl_coefficient}; 0 switches it off")
+        if self.tasks not in ("auto", "together", "in turn"):
+            raise InputError(f'tasks must be "auto", "together" or "in turn", got {self.tasks!r}')
+
+    def __call__(
+        self, model: PyTree[Any], rate: Rate, episodes: Episodes, key: Key[Array, ""] | None = None
+    ) -> Float[Array, ""]:
+        """J; `key` draws the weights if the model is a `GaussianWeights`."""
+        if not isinstance(model, GaussianWeights):
+            return self._mean_over_tasks(model, rate, episodes)
+        if key is None:
+            raise InputError(
+                "key is missing: Gaussian weights are drawn anew for every meta-gradient; give a jax.random key"
+            )
+        return self._mean_over_tasks(model.draw(key), rate, episodes) + self.kl_coefficient * model.kl()
+
+    def value_and_grad(
+        self, model: PyTree[Any], rate: Rate, episodes: Episodes, key: Key[Array, ""] | None = None
+    ) -> tuple[Float[Array, ""], tuple[PyTree[Any], Rate]]:
+        """J and its gradients (for the model, for the rate), each shaped like what it belongs to."""
+
+        def of_both(both: tuple[PyTree[Any], Rate]) -> Float[Array, ""]:
+            return self(both[0], both[1], episodes, key)
+
+        return eqx.filter_value_and_grad(of_both)((model, rate))
+
+    def _mean_over_tasks(self, model: PyTree[Any], rate: Rate, episodes: Episodes) -> Float[Array, ""]:
+        check_episodes(episodes)
+        check_fit(model, self.update.loss, episodes.train)
+        check_fit(model, self.update.loss, episodes.val)
+        in_turn = self.tasks == "in turn" or (self.tasks == "auto" and jax.default_backend() == "cpu")
+        if in_turn:
+            return mean_in_turn(self._task_loss, (model, rate), episodes)
+        return jnp.mean(jax.vmap(lambda one: self._task_loss((model, rate), one))(episodes))
+
+    def _task_loss(self, both: tuple[PyTree[Any], Rate], episode: Episodes) -> Float[Array, ""]:
+        """L(D_val, U(θ, α_K, K)) of one task."""
+        model, rate = both
+        return self.update.risk(self.update(model, rate, episode.train), episode.val)
+
+
+def check_episodes(episodes: Episodes) -> None:
+    """Raise `InputError` for no tasks, numbers of tasks that differ, or a task with nothing to validate on."""
+    shots: Shots
+    for name, shots in (("train", episodes.train), ("val", episodes.val)):
+        if shots.count.ndim != 1:
+            raise InputError(
+                f"episodes.{name} must have one task axis in front, got count of shape {shots.count.shape}"
+            )
+        shots.check(f"episodes.{name}")
+    if episodes.train.count.shape != episodes.val.count.shape:
+        raise InputError(
+            f"episodes.train holds {episodes.train.count.shape[0]} tasks, episodes.val {episodes.val.count.shape[0]}; "
+            "give both for every task"
+        )
+    if episodes.tasks == 0:
+        raise InputError("episodes holds no tasks; give at least one")
+    if not isinstance(episodes.val.count, jax.core.Tracer) and bool((episodes.val.count == 0).any()):
+        task = int(jnp.argmin(episodes.val.count))
+        raise InputError(f"episodes.val has no datapoint for task {task}; every task needs at least one to validate on")
