@@ -1,0 +1,1 @@
+"""One meta-gradient, timed side by side: `make bench`."""
