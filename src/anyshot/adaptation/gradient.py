@@ -49,9 +49,7 @@ def _backward(
     *_rest_loss_shots: Any,
 ) -> Parameters:
     # A leaf of θ on which nothing downstream depends has no direction: zero.
-    return hessian_times(
-        jax.tree.map(lambda d, t: jnp.zeros_like(t) if d is None else d, direction, theta, is_leaf=lambda d: d is None)
-    )
+    return hessian_times(jax.tree.map(lambda t, d: jnp.zeros_like(t) if d is None else d, theta, direction))
 
 
 gradient.def_fwd(_forward)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.adaptation.gaussian import GaussianWeights
@@ -46,8 +47,10 @@ class MetaObjective(eqx.Module):
     tasks: Literal["auto", "together", "in turn"] = eqx.field(static=True, default="auto")
 
     def __check_init__(self) -> None:
-        if self.kl_coefficient < 0:
-            raise InputError(f"kl_coefficient must not be negative, got {self.kl_coefficient}; 0 switches it off")
+        if not 0 <= self.kl_coefficient < float("inf"):
+            raise InputError(
+                f"kl_coefficient must be finite and not negative, got {self.kl_coefficient}; 0 switches it off"
+            )
         if self.tasks not in ("auto", "together", "in turn"):
             raise InputError(f'tasks must be "auto", "together" or "in turn", got {self.tasks!r}')
 
@@ -75,8 +78,8 @@ class MetaObjective(eqx.Module):
 
     def _mean_over_tasks(self, model: PyTree[Any], rate: Rate, episodes: Episodes) -> Float[Array, ""]:
         check_episodes(episodes)
-        check_fit(model, self.update.loss, episodes.train)
-        check_fit(model, self.update.loss, episodes.val)
+        check_fit(model, self.update.loss, episodes.train, "episodes.train")
+        check_fit(model, self.update.loss, episodes.val, "episodes.val")
         in_turn = self.tasks == "in turn" or (self.tasks == "auto" and jax.default_backend() == "cpu")
         if in_turn:
             return mean_in_turn(self._task_loss, (model, rate), episodes)
@@ -104,6 +107,6 @@ def check_episodes(episodes: Episodes) -> None:
         )
     if episodes.tasks == 0:
         raise InputError("episodes holds no tasks; give at least one")
-    if not isinstance(episodes.val.count, jax.core.Tracer) and bool((episodes.val.count == 0).any()):
-        task = int(jnp.argmin(episodes.val.count))
+    if not isinstance(episodes.val.count, jax.core.Tracer) and bool((np.asarray(episodes.val.count) == 0).any()):
+        task = int(np.argmin(np.asarray(episodes.val.count)))
         raise InputError(f"episodes.val has no datapoint for task {task}; every task needs at least one to validate on")

@@ -7,13 +7,14 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from anyshot.adaptation.gradient import Parameters, gradient, mean_loss
 from anyshot.adaptation.losses import Loss, cross_entropy
 from anyshot.adaptation.shots import Shots
-from anyshot.inputs import InputError, check_labels, check_positive
+from anyshot.inputs import InputError, check_labels, check_positive, is_known
 from anyshot.rates import Rate
 
 
@@ -47,14 +48,17 @@ class Update(eqx.Module):
     rematerialise: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
-        if self.steps < 1:
-            raise InputError(f"steps must be at least 1, got {self.steps}; zero shots already leaves a model unchanged")
+        if type(self.steps) is not int or self.steps < 1:
+            raise InputError(
+                f"steps must be a whole number of at least 1, got {self.steps}; zero shots leaves a model unchanged"
+            )
         if self.clip is not None:
             check_positive("clip", self.clip)
 
     def __call__(self, model: PyTree[Any], rate: Rate, shots: Shots) -> PyTree[Any]:
         """The model adapted to the shots; with zero shots the model itself, exactly."""
         shots.check()
+        check_one_task(shots)
         check_fit(model, self.loss, shots)
         if shots.size == 0:
             return model
@@ -82,9 +86,18 @@ class Update(eqx.Module):
     def risk(self, model: PyTree[Any], shots: Shots) -> Float[Array, ""]:
         """f(θ): the model's mean loss on the shots present, without adaptation."""
         shots.check()
+        check_one_task(shots)
         check_fit(model, self.loss, shots)
         theta, rest = eqx.partition(model, eqx.is_inexact_array)
         return mean_loss(theta, rest, self.loss, shots.without_padding_content())
+
+
+def check_one_task(shots: Shots) -> None:
+    """Raise `InputError` if the shots are those of several tasks."""
+    if shots.count.ndim:
+        raise InputError(
+            f"shots hold {shots.count.shape} tasks, but one is adapted to at a time; use jax.vmap over them"
+        )
 
 
 def clipped(g: Parameters, limit: float) -> Parameters:
@@ -109,7 +122,7 @@ def descend(theta: Parameters, alpha: Any, g: Parameters) -> Parameters:
     return jax.tree.map(lambda p, a, d: p - a.astype(p.dtype) * d, theta, alpha, g)
 
 
-def check_fit(model: PyTree[Any], loss: Loss, shots: Shots) -> None:
+def check_fit(model: PyTree[Any], loss: Loss, shots: Shots, name: str = "shots") -> None:
     """Raise `InputError` unless the model takes the shots' x and its outputs go with their y."""
     if not callable(model):
         raise InputError(f"model must be a callable PyTree that maps one example to one output, got {type(model)}")
@@ -118,19 +131,27 @@ def check_fit(model: PyTree[Any], loss: Loss, shots: Shots) -> None:
     def one(tree: PyTree[Array]) -> PyTree[Any]:
         return jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape[row:], a.dtype), tree)
 
-    try:
-        output = eqx.filter_eval_shape(model, one(shots.x))
-        value = eqx.filter_eval_shape(loss, output, one(shots.y))
-    except (TypeError, ValueError) as error:
-        shapes = jax.tree.map(lambda a: a.shape, (one(shots.x), one(shots.y)))
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"model and loss do not take one example x and target y of shapes {shapes}: {reason}"
-        ) from error
-    if getattr(value, "shape", None) != ():
-        raise InputError(f"loss must return one number per datapoint, got {value}")
+    x, y = one(shots.x), one(shots.y)
+    output = _evaluated(f"model does not take one example of {name}.x", model, x)
     if loss is cross_entropy:
-        present = shots.y
-        if not isinstance(present, jax.core.Tracer) and not isinstance(shots.count, jax.core.Tracer):
-            present = present[jnp.arange(shots.size) < shots.count[..., None]]
-        check_labels("shots.y", present, output.shape[-1])
+        if getattr(output, "ndim", None) != 1 or getattr(y, "shape", None) != ():
+            raise InputError(
+                f"cross entropy needs a vector of logits and one class number per datapoint, but the model gives "
+                f"{output} and {name}.y holds {y}"
+            )
+        labels = shots.y
+        if is_known(labels) and is_known(shots.count):
+            labels = np.asarray(labels)[np.arange(shots.size) < np.asarray(shots.count)[..., None]]
+        check_labels(f"{name}.y", labels, output.shape[0])
+    value = _evaluated(f"loss does not take the model's output and one example of {name}.y", loss, output, y)
+    if getattr(value, "shape", None) != () or not jnp.issubdtype(value.dtype, jnp.floating):
+        raise InputError(f"loss must return one floating-point number per datapoint, got {value}")
+
+
+def _evaluated(complaint: str, function: Any, *arguments: Any) -> Any:
+    """The shape of what a function returns, or an `InputError` with the complaint and what it was given."""
+    try:
+        return eqx.filter_eval_shape(function, *arguments)
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        given = " and ".join(str(jax.tree.map(lambda a: f"{a.dtype}{list(a.shape)}", part)) for part in arguments)
+        raise InputError(f"{complaint}, here {given}: {str(error).splitlines()[0]}") from error

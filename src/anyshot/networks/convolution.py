@@ -26,6 +26,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
+from anyshot.inputs import InputError
 from anyshot.networks.patches import KERNEL, fold, fold_by_class, out_size, unfold, unfold_by_sides
 
 
@@ -51,9 +52,9 @@ def convolve(x: Float[Array, "n h w c"], weight: Float[Array, "o k"], stride: in
      [51. 90.]]
     """
     if stride not in (1, 2):
-        raise ValueError(f"stride must be 1 or 2, got {stride}")
+        raise InputError(f"stride must be 1 or 2, got {stride}")
     if weight.shape[1] != KERNEL**2 * x.shape[-1]:
-        raise ValueError(
+        raise InputError(
             f"weight has {weight.shape[1]} columns; images with {x.shape[-1]} channels need {KERNEL**2 * x.shape[-1]}"
         )
     return _convolve_p.bind(x[None], weight[None], stride=stride)[0]
