@@ -130,7 +130,7 @@ def test_the_clip_acts_on_some_tasks_and_not_on_others() -> None:
     assert min(norms()) < CLIP < max(norms())
 
 
-@pytest.mark.parametrize(("kind", "clip"), zip(KINDS, [None, CLIP] * 3, strict=True))
+@pytest.mark.parametrize(("kind", "clip"), list(zip(KINDS, [None, CLIP] * 3, strict=True)))
 def test_with_gaussian_weights(kind: str, clip: float | None) -> None:
     """Meta-regularisation: gradients of means, standard deviations and rates, the draw's noise held fixed."""
     model = MLP((2, 4, CLASSES), key=jax.random.key(1))

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from anyshot.adaptation.shots import Episodes
 
 TaskLoss = Callable[[PyTree[Any], Episodes], Float[Array, ""]]
-PADDINGS = 5  # sizes above zero that a task's shots may be padded to; each costs compile time, more waste less
+PADDINGS = 4  # sizes above zero that a task's shots may be padded to; each costs compile time, more waste less
 
 
 def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episodes) -> Float[Array, ""]:

@@ -102,7 +102,8 @@ def check_one_task(shots: Shots) -> None:
 
 def clipped(g: Parameters, limit: float) -> Parameters:
     """The gradient, shortened to norm `limit` if it is longer."""
-    squared = sum((jnp.sum(leaf**2) for leaf in jax.tree.leaves(g)), start=jnp.zeros(()))
+    # One sum over all parameters: on a CPU a sum costs 20 us to start, and there is one in every step of every task.
+    squared = jnp.sum(jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(g)]) ** 2)
     # sqrt has no derivative at 0; a zero gradient needs no shortening.
     norm = jnp.sqrt(jnp.where(squared > 0, squared, 1.0))
     factor = jnp.where(squared > 0, jnp.minimum(1.0, limit / norm), 1.0)
