@@ -20,7 +20,8 @@ from jaxtyping import Array, Float, Int, PyTree
 from anyshot.adaptation.shots import Episodes
 
 TaskLoss = Callable[[PyTree[Any], Episodes], Float[Array, ""]]
-PADDINGS = 4  # sizes above zero that a task's shots may be padded to; each costs compile time, more waste less
+OfTask = Callable[[Any, Episodes], PyTree[Array]]
+PADDINGS = 4  # sizes that a task's shots may be padded to; each costs compile time, more waste less
 
 
 def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episodes) -> Float[Array, ""]:
@@ -29,16 +30,17 @@ def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episode
     arrays, static = eqx.partition(rest, eqx.is_array)
 
     def value(theta: PyTree[Any], arrays: PyTree[Any], episodes: Episodes) -> Float[Array, ""]:
-        def of_task(one: Episodes) -> Float[Array, ""]:
-            return task_loss(eqx.combine(theta, arrays, static), one)
+        def of_task(both: tuple[PyTree[Any], PyTree[Any]], one: Episodes) -> Float[Array, ""]:
+            return task_loss(eqx.combine(*both, static), one)
 
-        return _sum_over_tasks(of_task, episodes) / episodes.tasks
+        return _sum_over_tasks(of_task, (theta, arrays), episodes) / episodes.tasks
 
     def value_and_gradient(theta: PyTree[Any], arrays: PyTree[Any], episodes: Episodes) -> tuple[Array, PyTree[Any]]:
-        def of_task(one: Episodes) -> tuple[Array, PyTree[Any]]:
-            return jax.value_and_grad(lambda at: task_loss(eqx.combine(at, arrays, static), one))(theta)
+        def of_task(both: tuple[PyTree[Any], PyTree[Any]], one: Episodes) -> tuple[Array, PyTree[Any]]:
+            return jax.value_and_grad(lambda at: task_loss(eqx.combine(at, both[1], static), one))(both[0])
 
-        return jax.tree.map(lambda total: total / episodes.tasks, _sum_over_tasks(of_task, episodes))
+        total = _sum_over_tasks(of_task, (theta, arrays), episodes)
+        return jax.tree.map(lambda leaf: leaf / episodes.tasks, total)
 
     @jax.custom_vjp
     def mean(theta: PyTree[Any], arrays: PyTree[Any], episodes: Episodes) -> Float[Array, ""]:
@@ -51,19 +53,19 @@ def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episode
     return mean(theta, arrays, episodes)
 
 
-def _sum_over_tasks(of_task: Callable[[Episodes], PyTree[Array]], episodes: Episodes) -> PyTree[Array]:
+def _sum_over_tasks(of_task: OfTask, parameters: PyTree[Any], episodes: Episodes) -> PyTree[Array]:
     devices = jax.local_devices(backend="cpu") if jax.default_backend() == "cpu" else []
     if len(devices) < 2 or episodes.tasks < 2:
-        return _scan(of_task, episodes, jnp.arange(episodes.tasks))
+        return _scan(of_task, parameters, episodes, jnp.arange(episodes.tasks))
     mesh = jax.make_mesh((len(devices),), ("tasks",), axis_types=(AxisType.Auto,), devices=devices)
 
-    def share(episodes: Episodes, tasks: Int[Array, " share"]) -> PyTree[Array]:
-        return lax.psum(_scan(of_task, episodes, tasks), "tasks")
+    def share(parameters: PyTree[Any], episodes: Episodes, tasks: Int[Array, " share"]) -> PyTree[Array]:
+        return lax.psum(_scan(of_task, parameters, episodes, tasks), "tasks")
 
     everywhere, split = PartitionSpec(), PartitionSpec("tasks")
-    return jax.shard_map(share, mesh=mesh, in_specs=(everywhere, split), out_specs=everywhere, check_vma=False)(
-        episodes, _dealt_out(episodes.train.count, len(devices))
-    )
+    return jax.shard_map(
+        share, mesh=mesh, in_specs=(everywhere, everywhere, split), out_specs=everywhere, check_vma=False
+    )(parameters, episodes, _dealt_out(episodes.train.count, len(devices)))
 
 
 def _dealt_out(count: Int[Array, " tasks"], devices: int) -> Int[Array, " padded"]:
@@ -73,17 +75,17 @@ def _dealt_out(count: Int[Array, " tasks"], devices: int) -> Int[Array, " padded
     return filled.reshape(-1, devices).T.reshape(-1)
 
 
-def _scan(of_task: Callable[[Episodes], PyTree[Array]], episodes: Episodes, tasks: Int[Array, " n"]) -> PyTree[Array]:
+def _scan(of_task: OfTask, parameters: PyTree[Any], episodes: Episodes, tasks: Int[Array, " n"]) -> PyTree[Array]:
     """Sum `of_task` over the tasks numbered; -1 stands for no task."""
     largest = episodes.train.size
-    sizes = sorted({0, *(-(-largest * part // PADDINGS) for part in range(1, PADDINGS + 1))})
+    sizes = sorted({-(-largest * part // PADDINGS) for part in range(1, PADDINGS + 1)})
     zero = jax.tree.map(
         lambda leaf: jnp.zeros(leaf.shape, leaf.dtype),
-        jax.eval_shape(of_task, jax.tree.map(lambda leaf: leaf[0], episodes)),
+        jax.eval_shape(of_task, parameters, jax.tree.map(lambda leaf: leaf[0], episodes)),
     )
 
     def padded_to(size: int) -> Callable[[Episodes], PyTree[Array]]:
-        return lambda one: of_task(Episodes(one.train.first(size), one.val))
+        return lambda one: of_task(parameters, Episodes(one.train.first(size), one.val))
 
     branches = [lambda one: zero, *(padded_to(size) for size in sizes)]
 
