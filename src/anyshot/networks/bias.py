@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
+
+from anyshot.networks.primitive import new_primitive
 
 
 def add_bias(y: Float[Array, "n i j o"], bias: Float[Array, " o"]) -> Float[Array, "n i j o"]:
@@ -48,22 +49,9 @@ def _sum_on_gpu(g: Array) -> Array:
     return sum_pixels(g)
 
 
-def _primitive(name: str, operation: Any) -> Primitive:
-    primitive = Primitive(f"anyshot_{name}")
-    primitive.def_impl(lambda *arrays, **sizes: jax.jit(functools.partial(primitive.bind, **sizes))(*arrays))
-
-    def shape(*arrays: Any, **sizes: Any) -> Any:
-        out = jax.eval_shape(functools.partial(operation, **sizes), *arrays)
-        return jax.core.ShapedArray(out.shape, out.dtype)
-
-    primitive.def_abstract_eval(shape)
-    mlir.register_lowering(primitive, mlir.lower_fun(operation, multiple_results=False))
-    return primitive
-
-
-_add_p = _primitive("add_bias", _add)
-_sum_p = _primitive("bias_gradient", _sum)
-_spread_p = _primitive("spread_bias", _spread)
+_add_p = new_primitive("add_bias", _add)
+_sum_p = new_primitive("bias_gradient", _sum)
+_spread_p = new_primitive("spread_bias", _spread)
 mlir.register_lowering(_sum_p, mlir.lower_fun(_sum_on_gpu, multiple_results=False), platform="cuda")
 
 ad.deflinear2(_sum_p, lambda bias, g: [_spread_p.bind(bias, shape=g.aval.shape)])

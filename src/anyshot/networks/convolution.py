@@ -19,7 +19,6 @@ import importlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
@@ -28,6 +27,7 @@ from jaxtyping import Array, Float
 
 from anyshot.inputs import InputError
 from anyshot.networks.patches import KERNEL, fold, fold_by_class, out_size, unfold, unfold_by_sides
+from anyshot.networks.primitive import new_primitive
 
 
 class _Patches(NamedTuple):
@@ -110,28 +110,17 @@ _FOR_CPU = _Patches(unfold_by_sides, fold_by_class)
 
 
 def _primitive(name: str, operation: Callable[..., Array]) -> Primitive:
-    primitive = Primitive(f"anyshot_{name}")
-
-    def lowering(patches: _Patches) -> Callable[..., Any]:
-        return mlir.lower_fun(functools.partial(operation, patches=patches), multiple_results=False)
-
-    def evaluate(*arrays: Array, **sizes: int) -> Array:
-        return jax.jit(functools.partial(primitive.bind, **sizes))(*arrays)
-
-    def shape(*arrays: Any, **sizes: int) -> Any:
-        out = jax.eval_shape(functools.partial(operation, patches=_PLAIN, **sizes), *arrays)
-        return jax.core.ShapedArray(out.shape, out.dtype)
+    plain = functools.partial(operation, patches=_PLAIN)
+    for_cpu = functools.partial(operation, patches=_FOR_CPU)
 
     def on_gpu(*arrays: Array, **sizes: int) -> Array:
         if arrays[0].dtype != jnp.float32:
-            return operation(*arrays, patches=_PLAIN, **sizes)
+            return plain(*arrays, **sizes)
         kernels = importlib.import_module("anyshot.networks.convolution_gpu")  # Pallas loads only where it is used
         return getattr(kernels, name)(*arrays, **sizes)
 
-    primitive.def_impl(evaluate)
-    primitive.def_abstract_eval(shape)
-    mlir.register_lowering(primitive, lowering(_PLAIN))
-    mlir.register_lowering(primitive, lowering(_FOR_CPU), platform="cpu")
+    primitive = new_primitive(name, plain)
+    mlir.register_lowering(primitive, mlir.lower_fun(for_cpu, multiple_results=False), platform="cpu")
     mlir.register_lowering(primitive, mlir.lower_fun(on_gpu, multiple_results=False), platform="cuda")
     return primitive
 
