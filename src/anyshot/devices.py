@@ -6,7 +6,7 @@ import os
 
 import jax
 
-from anyshot.inputs import InputError
+from anyshot.errors import InputError
 
 
 def use_cpu_cores(cores: int | None = None) -> int:

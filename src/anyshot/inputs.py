@@ -13,9 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-
-class InputError(ValueError):
-    """An argument that cannot be right; the message names the argument, its value and what would be right."""
+from anyshot.errors import InputError
 
 
 def is_known(array: Any) -> bool:

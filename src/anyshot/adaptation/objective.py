@@ -17,7 +17,7 @@ from anyshot.adaptation.gaussian import GaussianWeights
 from anyshot.adaptation.shots import Episodes, Shots
 from anyshot.adaptation.tasks_in_turn import mean_in_turn
 from anyshot.adaptation.update import Update, check_fit
-from anyshot.inputs import InputError
+from anyshot.errors import InputError
 from anyshot.rates import Rate
 
 

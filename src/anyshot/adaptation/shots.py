@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
-from anyshot.inputs import InputError, check_count, check_finite, check_numeric
+from anyshot.errors import InputError
+from anyshot.inputs import check_count, check_finite, check_numeric
 
 
 class Shots(eqx.Module):

@@ -23,7 +23,8 @@ from jaxtyping import Array, Float, PyTree
 from anyshot.adaptation.losses import Loss
 from anyshot.adaptation.shots import Shots
 from anyshot.adaptation.update import check_fit
-from anyshot.inputs import InputError, is_known
+from anyshot.errors import InputError
+from anyshot.inputs import is_known
 from anyshot.rates import ClosedForm
 from anyshot.rates.rule import Count
 

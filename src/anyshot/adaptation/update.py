@@ -14,7 +14,8 @@ from jaxtyping import Array, Float, PyTree
 from anyshot.adaptation.gradient import Parameters, gradient, mean_loss
 from anyshot.adaptation.losses import Loss, cross_entropy
 from anyshot.adaptation.shots import Shots
-from anyshot.inputs import InputError, check_labels, check_positive, is_known
+from anyshot.errors import InputError
+from anyshot.inputs import check_labels, check_positive, is_known
 from anyshot.rates import Rate
 
 

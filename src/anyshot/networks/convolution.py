@@ -25,7 +25,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
-from anyshot.inputs import InputError
+from anyshot.errors import InputError
 from anyshot.networks.patches import KERNEL, fold, fold_by_class, out_size, unfold, unfold_by_sides
 from anyshot.networks.primitive import new_primitive
 

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key, Shaped
 
-from anyshot.inputs import InputError
+from anyshot.errors import InputError
 from anyshot.networks.layers import Linear, as_float, leaky_relu
 
 

@@ -8,7 +8,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
-from anyshot.inputs import InputError, check_count, check_positive
+from anyshot.errors import InputError
+from anyshot.inputs import check_count, check_positive
 
 Count = Int[Array, "..."] | int
 
