@@ -1,0 +1,125 @@
+"""A contact sheet: some tasks of a set, some examples of each, and how many labels of each kind a task holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Int
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from anyshot.errors import InputError
+from anyshot.tasks.pairs import PairTasks
+from anyshot.tasks.randomness import permutation
+from anyshot.tasks.taskset import TaskSet
+from anyshot.tasks.ways import ClassTasks
+
+
+def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int = 0) -> Figure:
+    """One row for each of `rows` random tasks, with `columns` examples each that may be given out."""
+    for name, value in (("tasks", rows), ("examples", columns)):
+        if not 1 <= value <= 100:
+            raise InputError(f"{name} must be 1..100, got {value}")
+    rows = min(rows, tasks.tasks)
+    chosen = np.sort(permutation(tasks.tasks, seed, "contact sheet")[:rows])
+    if tasks.x.ndim == 2:
+        return _curves(tasks, chosen)
+    pairs = isinstance(tasks, PairTasks)
+    columns = columns if pairs else min(columns, tasks.given.shape[1])
+    figure = Figure(figsize=(1 + (1.4 if pairs else 0.9) * columns, 0.6 + rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for line, task in zip(axes, chosen, strict=True):
+        drawn = tasks.draw(jax.random.fold_in(jax.random.key(seed), int(task)), int(task), columns)
+        for number, (panel, x, y) in enumerate(zip(line, *map(np.asarray, tasks.look_up(drawn)), strict=True)):
+            _picture(panel, x)
+            panel.set_title(_label(tasks, y), fontsize=7, pad=2)
+            if number == 0:
+                name = textwrap.fill(tasks.task_names[task].replace("_", " "), 14)
+                panel.set_ylabel(name, fontsize=7, rotation=0, ha="right", va="center")
+    figure.suptitle(_title(tasks, rows), fontsize=10)
+    return figure
+
+
+def _title(tasks: TaskSet, rows: int) -> str:
+    given, held = tasks.given.shape[1], tasks.held.shape[1]
+    if isinstance(tasks, ClassTasks):
+        return f"{tasks.name}: {rows} of {tasks.tasks:,} classes of {given} examples"
+    of_what = "images" if isinstance(tasks, PairTasks) else "examples"
+    each = f"{given} {of_what} to give out and {held} held for testing"
+    return f"{tasks.name}: {rows} of {tasks.tasks:,} tasks, each with {each}"
+
+
+def _picture(panel: Axes, x: Any) -> None:
+    if x.ndim == 4:  # a pair: reference and query beside each other, a white line between them
+        gap = np.full((x.shape[1], max(1, x.shape[2] // 14), 3), 255, np.uint8)
+        x = np.concatenate([x[0], gap, x[1]], axis=1)
+    grey = x.ndim == 2 or x.shape[-1] == 1
+    panel.imshow(x[..., 0] if x.ndim == 3 and grey else x, cmap="gray" if grey else None, vmin=0, vmax=255)
+    panel.set(xticks=[], yticks=[])
+    for spine in panel.spines.values():
+        spine.set_visible(False)
+
+
+def _label(tasks: TaskSet, y: Any) -> str:
+    if isinstance(tasks, PairTasks):
+        return "same" if y else "other"
+    if isinstance(tasks, ClassTasks):
+        return ""
+    return f"{360 * float(y[0]):.0f}°" if np.issubdtype(y.dtype, np.floating) else str(int(y))
+
+
+def _curves(tasks: TaskSet, chosen: Int[np.ndarray, " rows"]) -> Figure:
+    columns = min(4, len(chosen))
+    lines = -(-len(chosen) // columns)
+    figure = Figure(figsize=(2.6 * columns, 0.6 + 1.9 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
+    for panel, task in zip(panels, chosen, strict=False):
+        for part, marker in (("held", "."), ("given", "o")):
+            x, y = tasks.look_up(getattr(tasks, part)[task])
+            panel.plot(np.asarray(x)[:, 0], np.asarray(y)[:, 0], marker, markersize=3, label=part)
+        panel.set_title(tasks.task_names[task], fontsize=8)
+    panels[0].legend(fontsize=7, loc="upper right")
+    for panel in panels[len(chosen) :]:
+        panel.remove()
+    figure.suptitle(_title(tasks, len(chosen)), fontsize=10)
+    return figure
+
+
+def label_counts(tasks: TaskSet) -> Int[np.ndarray, "tasks labels"] | None:
+    """How often each label occurs among a task's examples, given and held; None where labels are not the task's own."""
+    if isinstance(tasks, (PairTasks, ClassTasks)) or not np.issubdtype(tasks.y.dtype, np.integer):
+        return None
+    rows, labels = np.concatenate([tasks.given, tasks.held], axis=1), int(np.max(tasks.y)) + 1
+    return np.stack([np.bincount(np.asarray(tasks.y)[task], minlength=labels) for task in rows])
+
+
+def save(figure: Figure, out: Path) -> None:
+    """Write the sheet under a temporary name beside `out`, then move it into place."""
+    if out.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"out must end in .png, .svg or .pdf, got {str(out)!r}")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            dir=out.parent, prefix=f".{out.stem}-", suffix=out.suffix, delete=False
+        ) as file:
+            unfinished = Path(file.name)
+        try:
+            figure.savefig(unfinished, dpi=110)
+            unfinished.chmod(0o666 & ~_umask())
+            unfinished.replace(out)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"out must be a file that can be written, {out} is not: {error.strerror or error}") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

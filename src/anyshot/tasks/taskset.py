@@ -1,0 +1,128 @@
+"""The examples of T tasks as arrays, and draws from them that work inside a compiled function."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, Shaped
+
+from anyshot.adaptation import Shots
+from anyshot.errors import InputError
+from anyshot.inputs import is_known
+from anyshot.tasks.fingerprint import fingerprint
+
+Part = Literal["given", "held"]
+Ints = Int[Array | np.ndarray, "..."]
+Tasks = TypeVar("Tasks", bound="TaskSet")
+
+
+class TaskSet(eqx.Module):
+    """T tasks that share one pool of examples; a task says which rows may be given out and which are held for testing.
+
+    The arrays may be memory-mapped files; `on_device` brings them to the accelerator once. Draws return rows of the
+    pool, not copies of it, so that a buffer of everything received is an array of small integers.
+
+    >>> import jax, numpy as np
+    >>> pool = np.arange(6.0, dtype=np.float32)[:, None]
+    >>> tasks = TaskSet("toy", pool, 10 * pool, np.array([[0, 1], [3, 4]]), np.array([[2], [5]]), ("low", "high"))
+    >>> shots = tasks.shots(jax.random.key(0), task=1, count=2)
+    >>> print(sorted(shots.x[:, 0].tolist()), tasks.look_up(tasks.held[1])[1])
+    [3.0, 4.0] [[50.]]
+    """
+
+    name: str = eqx.field(static=True)
+    x: Shaped[Array | np.ndarray, "examples ..."]
+    y: Shaped[Array | np.ndarray, "examples ..."]
+    given: Int[Array | np.ndarray, "tasks given"]
+    held: Int[Array | np.ndarray, "tasks held"]
+    task_names: tuple[str, ...] = eqx.field(static=True)
+    fingerprint: str = eqx.field(static=True, default="")
+    train_tasks: int = eqx.field(static=True, default=0)  # offline split: the first so many are for meta-training
+
+    def __check_init__(self) -> None:
+        tasks = len(self.task_names)
+        for part in ("given", "held"):
+            rows = getattr(self, part)
+            if rows.shape[0] != tasks:
+                raise InputError(f"{part} has rows for {rows.shape[0]} tasks, but task_names names {tasks}")
+        if self.x.shape[0] != self.y.shape[0]:
+            raise InputError(f"x and y must have one row per example, got {self.x.shape[0]} and {self.y.shape[0]}")
+
+    @property
+    def tasks(self) -> int:
+        """T, the number of tasks."""
+        return len(self.task_names)
+
+    def example(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
+        """Shape and dtype of one example's input and label: what a network must take."""
+        shapes = jax.eval_shape(lambda: self.look_up(self.draw(jax.random.key(0), 0, 2, "given")))
+        x, y = (jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype) for leaf in shapes)
+        return x, y
+
+    def draw(self, key: Key[Array, ""], task: Any, count: int, part: Part = "given") -> Ints:
+        """Rows of `count` different examples of a task, in random order; `task` may be traced, `count` is static."""
+        rows = self._part(part)
+        self._check_draw(task, count, part)
+        if count > rows.shape[1]:
+            raise InputError(f"count is {count}, but a task of {self.name} has {rows.shape[1]} examples {part}")
+        # A random key per row and the smallest `count` of them: one sort, and cheap to batch over tasks.
+        order = jnp.argsort(jax.random.bits(key, (rows.shape[1],)))[:count]
+        return gather(gather(rows, task), order)
+
+    def look_up(self, rows: Ints) -> tuple[Shaped[Any, "..."], Shaped[Any, "..."]]:
+        """Inputs and labels of the examples that a draw returned."""
+        return gather(self.x, rows), gather(self.y, rows)
+
+    def shots(self, key: Key[Array, ""], task: Any, count: Any, part: Part = "given", size: int | None = None) -> Shots:
+        """`count` examples of a task, drawn and looked up; give `size` when the count is traced."""
+        size = int(count) if size is None else size
+        x, y = self.look_up(self.draw(key, task, size, part))
+        return Shots(jnp.asarray(x), jnp.asarray(y), jnp.asarray(count, jnp.int32))
+
+    def select(self: Tasks, tasks: Sequence[int] | range) -> Tasks:
+        """Only these tasks, in this order. Nothing of the others is ever drawn."""
+        chosen = np.asarray(list(tasks), np.int64)
+        if not chosen.size:
+            raise InputError("tasks is empty; select at least one")
+        if chosen.min() < 0 or chosen.max() >= self.tasks:
+            wrong = int(chosen.min() if chosen.min() < 0 else chosen.max())
+            raise InputError(f"tasks holds {wrong}, but {self.name} has tasks 0..{self.tasks - 1}")
+        names = tuple(self.task_names[task] for task in chosen)
+        new = fingerprint({"of": self.fingerprint}, names, tasks=chosen.tolist())
+        train = int(np.sum(chosen < self.train_tasks))
+        given, held = self.given[chosen], self.held[chosen]
+        return dataclasses.replace(self, given=given, held=held, task_names=names, fingerprint=new, train_tasks=train)
+
+    def offline_split(self: Tasks) -> tuple[Tasks, Tasks]:
+        """The tasks for meta-training, and the unseen ones for testing."""
+        if not 0 < self.train_tasks < self.tasks:
+            raise InputError(f"{self.name} has no offline split: {self.train_tasks} of {self.tasks} tasks train")
+        return self.select(range(self.train_tasks)), self.select(range(self.train_tasks, self.tasks))
+
+    def on_device(self: Tasks, device: Any = None) -> Tasks:
+        """The same task set with its arrays on a device, which compiled functions then use without copying."""
+        return jax.device_put(self, device)
+
+    def _part(self, part: Part) -> Ints:
+        if part not in ("given", "held"):
+            raise InputError(f"part must be 'given' or 'held', got {part!r}")
+        return self.given if part == "given" else self.held
+
+    def _check_draw(self, task: Any, count: int, part: Part) -> None:
+        if is_known(task) and not np.all((np.asarray(task) >= 0) & (np.asarray(task) < self.tasks)):
+            raise InputError(f"task is {task}, but {self.name} has tasks 0..{self.tasks - 1}")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise InputError(f"count must be a whole number of at least 0, got {count!r}")
+
+
+def gather(array: Any, rows: Any) -> Any:
+    """`array[rows]`, without bringing a whole memory-mapped file into a computation that needs a few rows of it."""
+    if isinstance(array, np.ndarray) and is_known(rows):
+        return array[np.asarray(rows)]
+    return jnp.asarray(array)[rows]
