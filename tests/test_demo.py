@@ -20,7 +20,7 @@ def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
     command = [sys.executable, str(ROOT / "examples/demo.py"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=quick | os.environ)  # noqa: S603
+    return subprocess.run(command, capture_output=True, text=True, encoding="utf-8", env=quick | os.environ)
 
 
 def test_writes_a_report_and_names_it_last(tmp_path: Path) -> None:

@@ -231,9 +231,7 @@ def test_two_cores_compute_what_one_computes() -> None:
     """In processes of their own, as cores must be asked for before JAX starts."""
     quick_compile = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
     running = [
-        subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", ON_CORES, cores], env=quick_compile, stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", ON_CORES, cores], env=quick_compile, stdout=subprocess.PIPE, text=True)
         for cores in ("1", "2")
     ]
     one, two = (process.communicate()[0] for process in running)
