@@ -30,6 +30,11 @@ class PairTasks(TaskSet):
     (6, 2) [1 0 1 0 0 1] {1.0}
     """
 
+    @property
+    def unit(self) -> int:
+        """A positive and a negative pair."""
+        return 2
+
     def draw(self, key: Key[Array, ""], task: Any, count: int, part: Part = "given") -> Int[Array, "count 2"]:
         """Pairs of rows (reference, query) of a task; the two of a positive pair are different images."""
         rows = self._part(part)

@@ -55,6 +55,11 @@ class TaskSet(eqx.Module):
             raise InputError(f"x and y must have one row per example, got {self.x.shape[0]} and {self.y.shape[0]}")
 
     @property
+    def unit(self) -> int:
+        """Examples that belong together: whole units keep a batch balanced."""
+        return 1
+
+    @property
     def tasks(self) -> int:
         """T, the number of tasks."""
         return len(self.task_names)

@@ -1,0 +1,142 @@
+"""Everything received so far, and draws from it (paper, section 5.2, steps 1 to 4)."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Key, UInt32
+
+from anyshot.adaptation import Episodes, Shots
+from anyshot.learners import Drawn
+from anyshot.learners.learner import Want
+from anyshot.online.protocol import Protocol
+from anyshot.online.stream import Stream
+
+ABSENT = np.uint32(2**32 - 1)  # behind every place that is present
+
+
+class Buffer(eqx.Module):
+    """How much of each task has arrived. What arrived is the beginning of the stream's order, so counts say it all.
+
+    Args:
+        received: datapoints received at each position of the stream.
+        seen: positions that have data, in the order they came; the first `seen_count` entries.
+        seen_count: how many.
+    """
+
+    received: Int[Array, " positions"]
+    seen: Int[Array, " positions"]
+    seen_count: Int[Array, ""]
+
+    @classmethod
+    def empty(cls, stream: Stream, protocol: Protocol) -> Buffer:
+        """Nothing received but the pretraining tasks, which are there with all they have."""
+        positions = jnp.arange(stream.positions, dtype=jnp.int32)
+        first = protocol.pretrain_tasks
+        received = jnp.where(positions < first, stream.capacity, 0).astype(jnp.int32)
+        return cls(received, positions, jnp.asarray(first, jnp.int32))
+
+    def arrived(self, position: Int[Array, ""], count: int, capacity: int) -> Buffer:
+        """The buffer after `count` more datapoints of a task, or as many as the task has left."""
+        before = self.received[position]
+        is_new = (before == 0).astype(jnp.int32)
+        seen = self.seen.at[self.seen_count].set(jnp.where(is_new == 1, position, self.seen[self.seen_count]))
+        received = self.received.at[position].set(jnp.minimum(before + count, capacity))
+        return Buffer(received, seen, self.seen_count + is_new)
+
+    def draw(
+        self, stream: Stream, protocol: Protocol, wants: frozenset[Want], position: Int[Array, ""], key: Key[Array, ""]
+    ) -> Drawn:
+        """What a learner wants for one update; `position` is the current task's."""
+        of_episodes, of_batch, of_current, of_memory = jax.random.split(key, 4)
+        earlier = jnp.arange(stream.positions) < position
+        memory = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
+        current = jnp.where(jnp.arange(stream.positions) == position, self.received, 0)
+        size = protocol.batch
+        return Drawn(
+            episodes=self.episodes(stream, protocol, of_episodes) if "episodes" in wants else None,
+            batch=flat(stream, self.received, size, of_batch) if "batch" in wants else None,
+            current=flat(stream, current, size, of_current) if "current" in wants else None,
+            memory=flat(stream, memory, size, of_memory) if "memory" in wants else None,
+        )
+
+    def episodes(self, stream: Stream, protocol: Protocol, key: Key[Array, ""]) -> Episodes:
+        """Tasks uniform over those seen, K uniform over what they allow, shots and validation points of each."""
+        units = stream.capacity // stream.tasks.unit
+        # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
+        bits = jax.random.bits(key, (protocol.tasks_per_update, 2 + units * (1 + protocol.overlap)), jnp.uint32)
+
+        def of_task(bits: UInt32[Array, " n"]) -> Episodes:
+            position = self.seen[bits[0] % self.seen_count.astype(jnp.uint32)]
+            return episode(stream, protocol, position, self.received[position], bits[1:])
+
+        return jax.vmap(of_task)(bits)
+
+    def support(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
+        """The shots an evaluation adapts on: n / points_per_shot of the n points received, at most M."""
+        received = self.received[position]
+        count = _whole(jnp.minimum(received // protocol.points_per_shot, protocol.max_shots), stream.tasks.unit)
+        bits = jax.random.bits(key, (stream.capacity // stream.tasks.unit,), jnp.uint32)
+        places = _padded(shuffled(received, bits, stream.tasks.unit), protocol.max_shots)
+        return stream.shots(position, places, count)
+
+
+def episode(
+    stream: Stream, protocol: Protocol, position: Int[Array, ""], received: Int[Array, ""], bits: UInt32[Array, " n"]
+) -> Episodes:
+    """K ~ nu(j) shots of a task, and others (or, overlapping, any) to validate on.
+
+    bits[0] draws K, the rest the order.
+    """
+    unit = stream.tasks.unit
+    units = stream.capacity // unit
+    most = received if protocol.overlap else received // 2
+    choices = jnp.minimum(most, protocol.max_shots) // unit + 1
+    count = unit * (bits[0] % choices.astype(jnp.uint32)).astype(jnp.int32)
+    order = shuffled(received, bits[1 : 1 + units], unit)
+    train = _padded(order, protocol.max_shots)
+    if protocol.overlap:
+        val, left = _padded(shuffled(received, bits[1 + units :], unit), protocol.validation), received
+    else:
+        val = jax.lax.dynamic_slice_in_dim(
+            _padded(order, order.shape[0] + protocol.validation), count, protocol.validation
+        )
+        left = received - count
+    return Episodes(
+        stream.shots(position, train, count), stream.shots(position, val, jnp.minimum(left, protocol.validation))
+    )
+
+
+def shuffled(received: Int[Array, ""], bits: UInt32[Array, " units"], unit: int) -> Int[Array, " capacity"]:
+    """The places below `received` in random order, whole units at a time; the places behind them are of no meaning."""
+    present = jnp.arange(bits.shape[0]) < received // unit
+    order = jnp.argsort(jnp.where(present, bits >> 1, ABSENT))
+    return (order[:, None] * unit + jnp.arange(unit)).reshape(-1).astype(jnp.int32)
+
+
+def flat(stream: Stream, received: Int[Array, " positions"], size: int, key: Key[Array, ""]) -> Shots:
+    """`size` datapoints uniform, with replacement, over the first received[p] of every position p; none if all are 0.
+
+    Whole units are drawn, so that a batch of pairs is balanced.
+    """
+    unit = stream.tasks.unit
+    units = received // unit
+    ends = jnp.cumsum(units)
+    total = ends[-1]
+    bits = jax.random.bits(key, (-(-size // unit),), jnp.uint32)
+    number = (bits % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
+    position = jnp.minimum(jnp.searchsorted(ends, number, side="right"), received.shape[0] - 1)
+    place = (number - (ends[position] - units[position]))[:, None] * unit + jnp.arange(unit)
+    rows = stream.given[position[:, None], place]
+    x, y = stream.tasks.look_up(rows.reshape(-1, *rows.shape[2:])[:size])
+    return Shots(x, y, jnp.where(total > 0, size, 0).astype(jnp.int32))
+
+
+def _whole(count: Int[Array, ""], unit: int) -> Int[Array, ""]:
+    return count // unit * unit
+
+
+def _padded(places: Int[Array, " n"], size: int) -> Int[Array, " size"]:
+    return jnp.pad(places, (0, max(0, size - places.shape[0])))[:size]

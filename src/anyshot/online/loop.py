@@ -1,0 +1,192 @@
+"""Algorithm 1: tasks one after another, data a little at a time, learning and evaluation in between; all compiled.
+
+A round is what lies between two arrivals of data. Round 0 of a task only evaluates: zero shots, before the first
+datapoint. In every other round data arrives, `every` steps of `updates` (meta-)updates are taken on the buffer, and the
+model is evaluated on the current task with the shots it then has. A task ends when it is mastered or its rounds are
+used up. One compiled function runs as many rounds as asked for; nothing is compiled anew from task to task.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, Key, PyTree
+
+from anyshot.adaptation import Loss
+from anyshot.errors import InputError
+from anyshot.learners import Learner
+from anyshot.online.buffer import Buffer
+from anyshot.online.protocol import Protocol
+from anyshot.online.stream import Stream
+
+
+class OnlineState(eqx.Module):
+    """Where a run is: all of it, so that saving this and reading it back changes nothing.
+
+    Args:
+        learner: the method's state.
+        buffer: what has been received.
+        position: t, the current task's position in the stream.
+        round: of the current task.
+        rounds: of the whole run, pretraining included; draws this round's random numbers.
+        finite: whether every loss and every number of the learner's state has been finite.
+    """
+
+    learner: PyTree[Any]
+    buffer: Buffer
+    position: Int[Array, ""]
+    round: Int[Array, ""]
+    rounds: Int[Array, ""]
+    finite: Bool[Array, ""]
+
+
+class Record(NamedTuple):
+    """What one round found. `accuracy` is NaN in a regression."""
+
+    position: Int[Array, ""]
+    round: Int[Array, ""]
+    received: Int[Array, ""]
+    shots: Int[Array, ""]
+    loss: Float[Array, ""]
+    accuracy: Float[Array, ""]
+    mastered: Bool[Array, ""]
+    ended: Bool[Array, ""]
+    pretraining: Bool[Array, ""]
+    metrics: dict[str, Float[Array, ""]]
+    rates: dict[str, Float[Array, "..."]]
+
+
+class OnlineLoop(eqx.Module):
+    """A learner in a protocol: `start` it, then `run` rounds.
+
+    Args:
+        learner: the method.
+        protocol: the rules.
+        loss: of one test datapoint.
+        classification: whether accuracy has a meaning.
+        dispatch: rounds in one call of the compiled function, at most.
+    """
+
+    learner: Learner
+    protocol: Protocol = eqx.field(static=True)
+    loss: Loss = eqx.field(static=True)
+    classification: bool = eqx.field(static=True)
+    dispatch: int = eqx.field(static=True, default=20)
+
+    def __check_init__(self) -> None:
+        if self.protocol.measure == "accuracy" and self.protocol.advance and not self.classification:
+            raise InputError("measure must be 'loss' in a regression, got 'accuracy'")
+
+    def start(self, stream: Stream, key: Key[Array, ""]) -> OnlineState:
+        """The state before the first round."""
+        zero = jnp.zeros((), jnp.int32)
+        first = jnp.asarray(self.protocol.pretrain_tasks, jnp.int32)
+        learner = self.learner.init(key)
+        return OnlineState(learner, Buffer.empty(stream, self.protocol), first, zero, zero, jnp.asarray(True))
+
+    def run(
+        self, stream: Stream, state: OnlineState, key: Key[Array, ""], rounds: Int[Array, ""]
+    ) -> tuple[OnlineState, Record, Int[Array, ""]]:
+        """Up to `rounds` rounds, stopping at the end of the stream or at a number that is not finite.
+
+        Returns:
+            the state, records with a leading axis of length `dispatch`, and how many of them are filled.
+        """
+        shape = jax.eval_shape(lambda: self.round(stream, state, key)[1])
+        empty = jax.tree.map(lambda leaf: jnp.zeros((self.dispatch, *leaf.shape), leaf.dtype), shape)
+        most = jnp.minimum(rounds, self.dispatch)
+
+        def unfinished(carry: tuple[OnlineState, Record, Int[Array, ""]]) -> Bool[Array, ""]:
+            state, _, done = carry
+            return (done < most) & state.finite & (state.position < stream.positions)
+
+        def one(carry: tuple[OnlineState, Record, Int[Array, ""]]) -> tuple[OnlineState, Record, Int[Array, ""]]:
+            state, records, done = carry
+            state, record = self.round(stream, state, key)
+            return state, jax.tree.map(lambda all_, one: all_.at[done].set(one), records, record), done + 1
+
+        return lax.while_loop(unfinished, one, (state, empty, jnp.zeros((), jnp.int32)))
+
+    def round(self, stream: Stream, state: OnlineState, key: Key[Array, ""]) -> tuple[OnlineState, Record]:
+        """One round: arrival, updates, evaluation, and whether the task has ended."""
+        rules = self.protocol
+        of_updates, of_evaluation = jax.random.split(jax.random.fold_in(key, state.rounds))
+        pretraining = state.rounds < rules.pretrain_rounds
+        learning = pretraining | (state.round > 0)
+        arriving = learning & ~pretraining
+        buffer: Buffer = lax.cond(
+            arriving, lambda b: b.arrived(state.position, rules.arrive, stream.capacity), lambda b: b, state.buffer
+        )
+        learner, metrics = self._learned(stream, state, buffer, of_updates, learning)
+        support = buffer.support(stream, rules, state.position, of_evaluation)
+        loss, accuracy = self._evaluated(stream, learner, support, state.position)
+        mastered = accuracy >= rules.threshold if rules.measure == "accuracy" else loss <= rules.threshold
+        used_up = state.round >= rules.rounds
+        ended = ~pretraining & ((mastered & rules.advance) | used_up)
+        finite = jnp.isfinite(loss) & _all_finite(learner)
+        new = OnlineState(
+            learner,
+            buffer,
+            state.position + ended,
+            jnp.where(ended | pretraining, 0, state.round + 1).astype(jnp.int32),
+            state.rounds + 1,
+            finite,
+        )
+        record = Record(
+            state.position,
+            state.round,
+            buffer.received[state.position],
+            support.count,
+            loss,
+            accuracy,
+            mastered,
+            ended,
+            pretraining,
+            metrics,
+            self.learner.rates(learner),
+        )
+        return new, record
+
+    def _learned(
+        self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
+    ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
+        """The learner after this round's updates, and the mean of what they reported; as it was if there are none."""
+        rules = self.protocol
+        steps = rules.every * rules.updates
+        arrays, static = eqx.partition(state.learner, eqx.is_array)
+
+        def update(arrays: PyTree[Any], key: Key[Array, ""]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
+            of_draw, of_update = jax.random.split(key)
+            drawn = buffer.draw(stream, rules, self.learner.wants, state.position, of_draw)
+            learner, metrics = self.learner.update(eqx.combine(arrays, static), drawn, of_update)
+            return eqx.filter(learner, eqx.is_array), metrics
+
+        def updates(arrays: PyTree[Any]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
+            arrays, metrics = lax.scan(update, arrays, jax.random.split(key, steps))
+            return arrays, jax.tree.map(jnp.mean, metrics)
+
+        none = jax.tree.map(
+            lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), jax.eval_shape(lambda: updates(arrays)[1])
+        )
+        arrays, metrics = lax.cond(learning, updates, lambda arrays: (arrays, none), arrays)
+        return eqx.combine(arrays, static), metrics
+
+    def _evaluated(
+        self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
+        """Mean loss and accuracy on the task's test data after adapting to the shots."""
+        x, y = stream.test_set(position)
+        outputs = self.learner.predict(learner, support, x)
+        loss = jnp.mean(jax.vmap(self.loss)(outputs, y))
+        if not self.classification:
+            return loss, jnp.full_like(loss, jnp.nan)
+        return loss, jnp.mean(jnp.argmax(outputs, axis=-1) == y).astype(loss.dtype)
+
+
+def _all_finite(tree: PyTree[Any]) -> Bool[Array, ""]:
+    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))

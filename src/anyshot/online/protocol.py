@@ -1,0 +1,87 @@
+"""The rules of the online setting: when data arrives, what is drawn, when a task is done (paper, section 3, app. E)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from anyshot.errors import InputError
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One experiment's rules; the defaults are the paper's for Rainbow MNIST with automatic advancement.
+
+    Attributes:
+        arrive: datapoints that arrive at once, and
+        every: after how many steps; g(s) = arrive * (1 + s // every).
+        updates: N_meta, (meta-)updates in a step.
+        max_steps: steps after which a task is given up.
+        advance: whether a task ends as soon as it is mastered.
+        threshold: C, what mastering means, in
+        measure: accuracy of at least, or loss of at most C.
+        max_shots: M.
+        points_per_shot: n points received are evaluated with n / points_per_shot shots (at most M).
+        tasks_per_update: tasks in a meta-batch.
+        validation: datapoints to validate on in an episode, at most.
+        overlap: whether shots and validation points are drawn independently of each other (the paper's M(j) =
+            min{M, n}) instead of disjointly with at most half the points as shots.
+        batch: datapoints in a flat batch (TOE, A-GEM, ProtoNet's memory).
+        memory_per_task: datapoints remembered of an earlier task (A-GEM, ProtoNet).
+        test: datapoints to evaluate on, held out, the same at every evaluation of a task.
+        tasks: how many of the task set's tasks come, in random order; None: all.
+        pretrain_tasks: of these, how many come first with all their data, to pretrain on for
+        pretrain_steps: steps.
+    """
+
+    arrive: int = 4
+    every: int = 10
+    updates: int = 1
+    max_steps: int = 2000
+    advance: bool = True
+    threshold: float = 0.85
+    measure: Literal["accuracy", "loss"] = "accuracy"
+    max_shots: int = 20
+    points_per_shot: int = 2
+    tasks_per_update: int = 25
+    validation: int = 20
+    overlap: bool = False
+    batch: int = 500
+    memory_per_task: int = 50
+    test: int = 100
+    tasks: int | None = None
+    pretrain_tasks: int = 0
+    pretrain_steps: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"arrive": 1, "every": 1, "updates": 1, "max_steps": 1, "max_shots": 1, "points_per_shot": 1}
+        least |= {"tasks_per_update": 1, "validation": 1, "batch": 1, "memory_per_task": 1, "test": 1}
+        least |= {"pretrain_tasks": 0, "pretrain_steps": 0}
+        for name, value in least.items():
+            given = getattr(self, name)
+            if isinstance(given, bool) or not isinstance(given, int) or given < value:
+                raise InputError(f"{name} must be a whole number of at least {value}, got {given!r}")
+        if not math.isfinite(self.threshold):
+            raise InputError(f"threshold must be a finite number, got {self.threshold}")
+        if self.measure not in ("accuracy", "loss"):
+            raise InputError(f"measure must be 'accuracy' or 'loss', got {self.measure!r}")
+        if self.measure == "accuracy" and not 0 < self.threshold <= 1:
+            raise InputError(f"threshold must be an accuracy above 0 and at most 1, got {self.threshold}")
+        if self.tasks is not None and self.tasks <= self.pretrain_tasks:
+            raise InputError(f"tasks must be more than pretrain_tasks {self.pretrain_tasks}, got {self.tasks}")
+        if bool(self.pretrain_tasks) != bool(self.pretrain_steps):
+            raise InputError(
+                f"pretraining needs tasks and steps, got pretrain_tasks {self.pretrain_tasks} and pretrain_steps "
+                f"{self.pretrain_steps}"
+            )
+
+    @property
+    def rounds(self) -> int:
+        """Arrivals of data in a task, at most; each is followed by `every` steps and an evaluation."""
+        return -(-self.max_steps // self.every)
+
+    @property
+    def pretrain_rounds(self) -> int:
+        """Rounds of `every` steps before the stream begins."""
+        return -(-self.pretrain_steps // self.every)
