@@ -1,4 +1,4 @@
-"""The two things that can be wrong from outside: what was asked for, and the data it needs."""
+"""What can go wrong from outside: what was asked for, the data it needs, and a run that leaves the numbers."""
 
 
 class InputError(ValueError):
@@ -7,3 +7,7 @@ class InputError(ValueError):
 
 class DataError(RuntimeError):
     """Data that cannot be had; the message says what to do."""
+
+
+class RunError(RuntimeError):
+    """A run that cannot go on; the message says where it was and what to try."""

@@ -2,35 +2,61 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
+from importlib import import_module
+
+COMMANDS = {
+    "run": "run an online experiment: tasks one after another, labels a few at a time; save, resume",
+    "data": "the task sets: list, fetch, verify, show",
+}
+HELP = """usage: anyshot COMMAND ...
+
+Learn a sequence of related tasks with as few labels as possible.
+
+commands:
+{commands}
+
+`anyshot COMMAND --help` says more; `anyshot --version` prints the version.
+exit codes: 0 done, 1 could not be done, 2 asked for wrongly, 130 interrupted."""
 
 
 def main() -> None:
-    """Run the command line; exit code 0: done, 1: could not be done, 2: asked for wrongly, 130: interrupted."""
-    import tyro
-
-    from anyshot import __version__
-    from anyshot.cli.data import data
-    from anyshot.errors import DataError, InputError
-
-    app = tyro.extras.SubcommandApp()
-    app.command(data, name="data", help="the task sets: list, fetch, verify, show")
-    arguments = sys.argv[1:]
-    if arguments == ["--version"]:
-        print(f"anyshot {__version__}")
-        return
+    """Run the command line."""
+    words = sys.argv[1:]
     try:
-        app.cli(prog="anyshot", description="Learn a sequence of related tasks with as few labels as possible.")
-    except InputError as error:
-        _end(error, 2)
-    except DataError as error:
-        _end(error, 1)
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
+        _dispatch(words)
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except KeyboardInterrupt:
+        _end("interrupted", 130)
+    except Exception as error:
+        from anyshot.errors import DataError, InputError, RunError
+
+        if isinstance(error, InputError):
+            _end(error, 2)
+        if isinstance(error, (DataError, RunError, OSError)):
+            _end(error, 1)
+        raise
+
+
+def _dispatch(words: list[str]) -> None:
+    if not words or words[0] in ("-h", "--help", "help"):
+        width = max(map(len, COMMANDS))
+        print(HELP.format(commands="\n".join(f"  {name:{width}}  {told}" for name, told in COMMANDS.items())))
+        if not words:
+            sys.exit(2)
+    elif words == ["--version"]:
+        from anyshot import __version__
+
+        print(f"anyshot {__version__}")
+    elif words[0] in COMMANDS:
+        import_module(f"anyshot.cli.{words[0]}").main(words[1:])
+    else:
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        _end(f"there is no command {words[0]!r}; " + (f"did you mean {near[0]}?" if near else "see anyshot --help"), 2)
 
 
 def _end(why: object, code: int) -> None:

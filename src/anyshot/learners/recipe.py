@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import optax  # type: ignore[import-untyped]
 
 from anyshot.adaptation import Loss, MetaObjective, Update
+from anyshot.learners.numbers import Numbers
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """The ingredients of a learner; the defaults are the paper's for Rainbow MNIST (appendix E).
+class Recipe(Numbers):
+    """The ingredients of a learner.
 
     Attributes:
         network: (key, outputs) -> model, a callable PyTree from one example to `outputs` numbers.
@@ -21,16 +22,6 @@ class Recipe:
         loss: of one datapoint.
         classification: whether labels are classes; else targets of a regression.
         max_shots: M.
-        inner_steps: N_grad.
-        inner_rate: the inner step size, or where a learned one starts.
-        inner_clip: largest norm of the inner gradient.
-        second_order: whether the meta-gradient sees through the inner gradient.
-        eta: where the learned scaling factor starts.
-        meta_rate: Adam's step size.
-        meta_clip: largest norm of the meta-gradient.
-        kl_coefficient: of meta-regularisation, times the KL summed over weights; 0: point weights.
-        embedding: size of a prototype.
-        tasks: how the tasks of a meta-batch are computed, see `MetaObjective`.
     """
 
     network: Callable[[Any, int], Any]
@@ -38,16 +29,6 @@ class Recipe:
     loss: Loss
     classification: bool
     max_shots: int = 20
-    inner_steps: int = 5
-    inner_rate: float = 0.1
-    inner_clip: float | None = 10.0
-    second_order: bool = True
-    eta: float = 1.0
-    meta_rate: float = 1e-4
-    meta_clip: float = 10.0
-    kl_coefficient: float = 0.0
-    embedding: int = 64
-    tasks: Literal["auto", "together", "in turn"] = "auto"
 
     def update(self) -> Update:
         """U."""

@@ -121,9 +121,9 @@ class OnlineLoop(eqx.Module):
         buffer: Buffer = lax.cond(
             arriving, lambda b: b.arrived(state.position, rules.arrive, stream.capacity), lambda b: b, state.buffer
         )
-        learner, metrics = self._learned(stream, state, buffer, of_updates, learning)
+        learner, metrics = self.learned(stream, state, buffer, of_updates, learning)
         support = buffer.support(stream, rules, state.position, of_evaluation)
-        loss, accuracy = self._evaluated(stream, learner, support, state.position)
+        loss, accuracy = self.evaluated(stream, learner, support, state.position)
         mastered = accuracy >= rules.threshold if rules.measure == "accuracy" else loss <= rules.threshold
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
@@ -151,7 +151,7 @@ class OnlineLoop(eqx.Module):
         )
         return new, record
 
-    def _learned(
+    def learned(
         self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
     ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
         """The learner after this round's updates, and the mean of what they reported; as it was if there are none."""
@@ -175,7 +175,7 @@ class OnlineLoop(eqx.Module):
         arrays, metrics = lax.cond(learning, updates, lambda arrays: (arrays, none), arrays)
         return eqx.combine(arrays, static), metrics
 
-    def _evaluated(
+    def evaluated(
         self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Mean loss and accuracy on the task's test data after adapting to the shots."""

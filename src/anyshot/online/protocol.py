@@ -35,6 +35,8 @@ class Protocol:
         pretrain_steps: steps.
     """
 
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
     arrive: int = 4
     every: int = 10
     updates: int = 1

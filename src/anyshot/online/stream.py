@@ -57,20 +57,10 @@ def make_stream(tasks: TaskSet, protocol: Protocol, key: Key[Array, ""]) -> Stre
     >>> print(stream.positions, stream.capacity, stream.given.shape, stream.test.shape)
     5 40 (5, 40) (5, 50)
     """
+    check_fits(tasks, protocol)
     positions = tasks.tasks if protocol.tasks is None else protocol.tasks
-    if positions > tasks.tasks:
-        raise InputError(f"tasks is {positions}, but {tasks.name} has {tasks.tasks}")
-    if positions <= protocol.pretrain_tasks:
-        raise InputError(f"pretrain_tasks is {protocol.pretrain_tasks}, but the stream has {positions} tasks in all")
     wanted = protocol.rounds * protocol.arrive
-    capacity = wanted if tasks.unit > 1 else min(wanted, tasks.given.shape[1])
-    if tasks.unit == 1 and protocol.test > tasks.held.shape[1]:
-        raise InputError(f"test is {protocol.test}, but a task of {tasks.name} has {tasks.held.shape[1]} examples held")
-    for name in ("arrive", "max_shots", "validation", "test"):
-        if getattr(protocol, name) % tasks.unit:
-            raise InputError(
-                f"{name} must be a multiple of {tasks.unit} on {tasks.name}, got {getattr(protocol, name)}"
-            )
+    capacity = wanted if tasks.unit > 1 else min(wanted, tasks.given.shape[1])  # pairs are never used up
     of_order, of_given, of_test = jax.random.split(key, 3)
     order = jnp.argsort(jax.random.bits(of_order, (tasks.tasks,)))[:positions]
 
@@ -81,3 +71,18 @@ def make_stream(tasks: TaskSet, protocol: Protocol, key: Key[Array, ""]) -> Stre
     return Stream(
         tasks, order.astype(jnp.int32), rows(of_given, capacity, "given"), rows(of_test, protocol.test, "held")
     )
+
+
+def check_fits(tasks: TaskSet, protocol: Protocol) -> None:
+    """Raise `InputError` for rules that a task set cannot keep."""
+    positions = tasks.tasks if protocol.tasks is None else protocol.tasks
+    if positions > tasks.tasks:
+        raise InputError(f"tasks is {positions}, but {tasks.name} has {tasks.tasks}")
+    if positions <= protocol.pretrain_tasks:
+        raise InputError(f"pretrain_tasks is {protocol.pretrain_tasks}, but the stream has {positions} tasks in all")
+    if tasks.unit == 1 and protocol.test > tasks.held.shape[1]:
+        raise InputError(f"test is {protocol.test}, but a task of {tasks.name} has {tasks.held.shape[1]} examples held")
+    for name in ("arrive", "max_shots", "validation", "test"):
+        value = getattr(protocol, name)
+        if value % tasks.unit:
+            raise InputError(f"{name} must be a multiple of {tasks.unit} on {tasks.name}, got {value}")

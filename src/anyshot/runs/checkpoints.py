@@ -1,0 +1,184 @@
+"""Checkpoints: safetensors and JSON, each file known by its SHA-256, moved into place whole, verified when loaded."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as decoded
+from safetensors.numpy import save as encoded
+
+from anyshot.errors import DataError, InputError
+from anyshot.runs.files import Damaged, sealed, sha256, sync_folder, unsealed, write_durably, writing
+from anyshot.unfinished import unfinished_folder
+
+FORMAT = 1
+KEEP = 2  # generations: if the newest turns out to be damaged, there is one before
+STATE, EVENTS, INFO, MANIFEST = "state.safetensors", "events.jsonl", "info.json", "manifest.json"
+DTYPES = ("bool", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32")
+DTYPES += ("float64", "complex64", "bfloat16")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A run at one moment."""
+
+    number: int  # how far the run was; larger is later
+    arrays: dict[str, np.ndarray]
+    info: dict[str, Any]  # small JSON
+    events: bytes  # the event log as it was
+
+
+def save(folder: Path, checkpoint: Checkpoint, keep: int = KEEP) -> None:
+    """Add a checkpoint to `folder` as the last one and remove all but it and the `keep - 1` before.
+
+    Whatever happens on the way, the earlier ones stay good and nothing half-written has the name of a checkpoint.
+    """
+    if checkpoint.number < 0:
+        raise InputError(f"a checkpoint's number must not be negative, got {checkpoint.number}")
+    if keep < 1:
+        raise InputError(f"keep must be at least 1, got {keep}")
+    files = {
+        STATE: _encoded(checkpoint.arrays),
+        EVENTS: checkpoint.events,
+        INFO: json.dumps(checkpoint.info, indent=1, allow_nan=False).encode(),
+    }
+    manifest = {
+        "format": FORMAT,
+        "number": checkpoint.number,
+        "files": {name: {"bytes": len(data), "sha256": sha256(data)} for name, data in files.items()},
+    }
+    with writing(folder):
+        with unfinished_folder(folder) as unfinished:
+            for name, data in files.items():
+                write_durably(unfinished / name, data)
+            write_durably(unfinished / MANIFEST, sealed(manifest))
+            sync_folder(unfinished)
+            place = folder / _name(checkpoint.number)
+            if place.exists():  # the run has come here before, and went back
+                _remove(folder, [checkpoint.number])
+            unfinished.replace(place)
+        sync_folder(folder)
+    tidy(folder, checkpoint.number, keep)
+
+
+def load(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is exactly as it was written, or None if there are no checkpoints.
+
+    Args:
+        folder: Where `save` put them.
+        warn: Told, in one sentence, of each one that cannot be used.
+
+    Raises:
+        DataError: there are checkpoints, but none can be used.
+    """
+    numbers = _numbers(folder)
+    for number in numbers:
+        try:
+            return _read(folder, number)
+        except Damaged as why:
+            warn(f"checkpoint {folder / _name(number)} is damaged ({why}) and is not used")
+    if numbers:
+        raise DataError(
+            f"none of the {len(numbers)} checkpoints in {folder} is as it was written; bring back a copy of that "
+            "folder, or delete it to start the run from the beginning"
+        )
+    return None
+
+
+def tidy(folder: Path, number: int, keep: int = KEEP) -> None:
+    """Make `number` the last of `keep` checkpoints at most; the run is there now and will come to later ones again.
+
+    `save` ends with this. Whoever goes on from a checkpoint does it, too: the process may have been killed before it
+    was done, and a damaged one must not count as a generation.
+    """
+    numbers = _numbers(folder)
+    kept = [earlier for earlier in numbers if earlier <= number][:keep]
+    with writing(folder):
+        _remove(folder, [number for number in numbers if number not in kept])
+
+
+def _name(number: int) -> str:
+    return f"{number:010d}"
+
+
+def _numbers(folder: Path) -> list[int]:
+    """The checkpoints' numbers, newest first."""
+    if not folder.is_dir():
+        return []
+    names = [path.name for path in folder.iterdir() if re.fullmatch("[0-9]{10,}", path.name)]
+    return sorted((int(name) for name in names if name == _name(int(name))), reverse=True)
+
+
+def _remove(folder: Path, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        with unfinished_folder(folder) as unfinished:  # so that no half-removed one has the name of a checkpoint
+            (folder / _name(number)).replace(unfinished / _name(number))
+            sync_folder(folder)
+
+
+def _read(folder: Path, number: int) -> Checkpoint:
+    place, files = folder / _name(number), {}
+    name = MANIFEST
+    try:
+        manifest = unsealed((place / MANIFEST).read_bytes())
+        if manifest["format"] != FORMAT or manifest["number"] != number:
+            raise Damaged(f"it holds number {manifest['number']} in format {manifest['format']}, not {FORMAT}")
+        for name in (STATE, EVENTS, INFO):
+            files[name] = (place / name).read_bytes()
+            written, found = manifest["files"][name], len(files[name])
+            if found != written["bytes"]:
+                raise Damaged(f"{name} has {found} bytes of {written['bytes']}")
+            if sha256(files[name]) != written["sha256"]:
+                raise Damaged(f"{name} is not as it was written")
+        return Checkpoint(number, _decoded(files[STATE]), json.loads(files[INFO]), files[EVENTS])
+    except OSError as error:
+        raise Damaged(f"{name}: {error.strerror or error}") from error
+    except (ValueError, LookupError, TypeError, SafetensorError) as error:  # hashes that are right, of wrong content
+        raise Damaged(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _encoded(arrays: dict[str, np.ndarray]) -> bytes:
+    """The arrays as safetensors, each called by its dtype and its name.
+
+    Its own dtype says too little, since numpy's side of safetensors has no bfloat16; and `__metadata__` alone would be
+    no name that can be read back.
+    """
+    tensors = {}
+    for name, array in arrays.items():
+        if not name or not _is_text(name):
+            raise InputError(f"an array's name must be non-empty text, got {name!r}")
+        dtype = array.dtype.name
+        if dtype not in DTYPES:
+            raise InputError(f"array {name!r} has dtype {dtype}, which must be one of {', '.join(DTYPES)}")
+        # Safetensors takes an array's memory as it lies, whatever its strides.
+        tensors[f"{dtype}:{name}"] = np.asarray(array.view(np.uint16) if dtype == "bfloat16" else array, order="C")
+    return encoded(tensors)
+
+
+def _decoded(data: bytes) -> dict[str, np.ndarray]:
+    arrays = {}
+    for label, array in decoded(data).items():
+        dtype, name = label.split(":", 1)
+        arrays[name] = array.view(_bfloat16()) if dtype == "bfloat16" else array
+    return arrays
+
+
+def _bfloat16() -> np.dtype[Any]:
+    import ml_dtypes  # comes with JAX; numpy has no such type of its own
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

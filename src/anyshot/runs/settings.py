@@ -1,0 +1,70 @@
+"""The settings of an online experiment: one definition for flags, checks and the file in the run folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from anyshot.errors import InputError
+from anyshot.learners.numbers import Numbers
+from anyshot.online.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is learned from.
+
+    Attributes:
+        name: of the task set; `anyshot data list` shows them.
+        seed: which image goes to which task.
+        settings: of the task set, if not the usual ones, such as {"size": 42}.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    name: str = "rainbow-mnist"
+    seed: int = 0
+    settings: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Network:
+    """The model.
+
+    Attributes:
+        kind: conv4 (images), siamese (pairs of images), pose (large grey images), mlp (vectors).
+        channels: of every convolution.
+        stride: of conv4's convolutions (the paper does not say; 2 as in MAML's Omniglot network).
+        hidden: widths of the hidden layers of an mlp.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
+
+    kind: Literal["conv4", "siamese", "pose", "mlp"] = "conv4"
+    channels: int = 32
+    stride: int = 2
+    hidden: tuple[int, ...] = (40, 40)
+
+
+class Settings(BaseModel):
+    """Everything about an experiment but the method and the seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: Data = Data()
+    network: Network = Network()
+    numbers: Numbers = Numbers()
+    protocol: Protocol = Protocol()
+
+
+def settings_from(values: dict[str, Any]) -> Settings:
+    """Settings from what `Settings.model_dump` or a JSON file gives; raises `InputError` naming what is wrong."""
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        what = str(first["msg"]).removeprefix("Value error, ")
+        raise InputError(f"{where}: {what}" + (f", got {first['input']!r}" if "got" not in what else "")) from error
