@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,9 @@ import pytest
 from PIL import Image
 
 from anyshot.cli import main
+from anyshot.tasks.built import Built
+from anyshot.tasks.cache import read, write
+from anyshot.tasks.catalogue import CATALOGUE
 
 Anyshot = Callable[..., tuple[int, str, str]]
 
@@ -84,6 +88,7 @@ def test_fetch_verify_and_damage(
     code, printed, _ = anyshot("data", "fetch", "rainbow-mnist")
     assert code == 0
     assert "56 tasks, 50,400 examples, fingerprint" in printed
+    assert printed.endswith(", as it should be\n")
     code, printed, _ = anyshot("data", "verify")
     assert code == 0
     assert "rainbow-mnist: 2 of 2 files good, fingerprint" in printed
@@ -106,6 +111,97 @@ def test_fetch_verify_and_damage(
     assert str(images) in printed
 
 
+@pytest.fixture
+def mnist(with_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine that has the files of MNIST, downloaded into its cache, and nothing else."""
+    cache = tmp_path / "cache"
+    shutil.copytree(with_data / "mnist", cache / "files/mnist")
+    monkeypatch.delenv("ANYSHOT_DATA")
+    monkeypatch.setenv("ANYSHOT_CACHE", str(cache))
+    return cache
+
+
+def everything_in(folder: Path) -> dict[str, tuple[int, int]]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in paths}
+
+
+def test_verify_changes_nothing_and_tells_damaged_from_incomplete_from_absent(mnist: Path, anyshot: Anyshot) -> None:
+    images = mnist / "files/mnist/train-images-idx3-ubyte.gz"
+    whole = images.read_bytes()
+    images.write_bytes(whole[:-100])
+    before = everything_in(mnist)
+    for words in (["rainbow-mnist"], []):
+        code, printed, error = anyshot("data", "verify", *words)
+        assert code == 1
+        assert f"rainbow-mnist: DAMAGED: {images} is not the train-images" in printed
+        assert "not all is well" in error
+    assert everything_in(mnist) == before
+    images.unlink()
+    code, printed, error = anyshot("data", "verify", "rainbow-mnist")
+    assert (code, printed) == (1, "rainbow-mnist: 1 of 2 files good, not built\n")
+    assert "rainbow-mnist is incomplete" in error
+    code, printed, _ = anyshot("data", "verify")
+    assert code == 0
+    assert "omniglot: not here" in printed
+    assert "omniglot is absent" in anyshot("data", "verify", "omniglot")[2]
+
+
+def test_verify_looks_at_every_seed_and_setting(mnist: Path, anyshot: Anyshot) -> None:
+    small = ("--set", "given=2", "held=1")
+    assert anyshot("data", "fetch", "rainbow-mnist", "--seed", "3", *small)[0] == 0
+    assert anyshot("data", "fetch", "rainbow-mnist", *small)[0] == 0
+    names = sorted(path.name for path in (mnist / "built").iterdir())
+    assert names == ["rainbow-mnist-v1-seed0-given2-held1", "rainbow-mnist-v1-seed3-given2-held1"]
+    code, printed, _ = anyshot("data", "verify", "rainbow-mnist")
+    assert (code, printed) == (
+        0,
+        f"rainbow-mnist: 2 of 2 files good, {names[0]} as it was written, {names[1]} as it was written\n",
+    )
+    other = mnist / "built" / names[1]
+    content = bytearray((other / "y.npy").read_bytes())
+    content[-1] ^= 1
+    (other / "y.npy").write_bytes(content)
+    code, printed, _ = anyshot("data", "verify")
+    assert code == 1
+    assert f"DAMAGED: {other}: its content" in printed
+    shutil.rmtree(other)
+    shutil.copytree(mnist / "built" / names[0], other)
+    code, printed, _ = anyshot("data", "verify")
+    assert code == 1
+    assert "which does not belong there" in printed
+    (other / "manifest.json").write_text("{}")
+    assert anyshot("data", "verify", "rainbow-mnist")[0] == 1
+
+
+def test_a_set_that_is_whole_but_not_that_of_the_table(mnist: Path, anyshot: Anyshot) -> None:
+    assert anyshot("data", "fetch", "rainbow-mnist")[0] == 0
+    folder = mnist / "built/rainbow-mnist-v1-seed0"
+    built, _ = read(folder)
+    key = json.loads((folder / "manifest.json").read_text())["key"]
+    zeros = Built(built.arrays | {"y": np.zeros_like(built.arrays["y"])}, built.task_names, built.train_tasks)
+    write(folder, key, zeros)
+    code, printed, _ = anyshot("data", "verify", "rainbow-mnist")
+    assert code == 1
+    assert f"but the table says {CATALOGUE['rainbow-mnist'].fingerprint}" in printed
+    code, printed, error = anyshot("data", "fetch", "rainbow-mnist")
+    assert code == 0
+    assert "as it should be" not in printed
+    assert error.startswith("warning: rainbow-mnist has fingerprint")
+    assert error.count("\n") == 1
+
+
+def test_files_of_ones_own_are_told_of(no_data: Path, monkeypatch: pytest.MonkeyPatch, anyshot: Anyshot) -> None:
+    (no_data / "miniimagenet/images").mkdir(parents=True)
+    monkeypatch.setenv("ANYSHOT_DATA", str(no_data))
+    code, printed, _ = anyshot("data", "verify", "contextual-miniimagenet")
+    assert code == 0
+    assert f"files of your own in {no_data}/miniimagenet/images, not built" in printed
+    code, _, error = anyshot("data", "fetch", "contextual-miniimagenet")
+    assert code == 1
+    assert "train.csv is missing" in error
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -114,9 +210,17 @@ def test_fetch_verify_and_damage(
         ("data show sinusoid --out /dev/null/a.png", 2, "out must be a file that can be written"),
         ("data show sinusoid --out a.png --tasks 0", 2, "tasks must be 1..100, got 0"),
         ("data show sinusoid", 2, "--out"),
-        ("data fetch contextual-miniimagenet", 1, "may not be redistributed"),
+        (
+            "data fetch contextual-miniimagenet",
+            1,
+            "val.npz, test.npz, classes.csv of miniimagenet (129.2 MB) are missing",
+        ),
         ("data fetch pose", 1, "PASCAL3D+_release1.1.zip"),
-        ("data fetch rainbow-digits --seed -1", 2, "seed must be a whole number of at least 0, got -1"),
+        ("data fetch rainbow-digits --seed -1", 2, "seed must be a whole number of at least 0 and below 2**32, got -1"),
+        ("data fetch rainbow-digits --set held", 2, "--set takes NAME=VALUE with a whole number, such as size=42"),
+        ("data fetch rainbow-digits --set held=2.5", 2, "such as size=42, got 'held=2.5'"),
+        ("data fetch rainbow-digits --set held=2 held=3", 2, "--set has held twice"),
+        ("data fetch rainbow-digits --set size=3", 2, "rainbow-digits has no setting 'size'; it has given, held"),
         ("data", 2, "list"),
         ("dta", 2, "dta"),
     ],
@@ -130,6 +234,65 @@ def test_nonsense_is_a_sentence_and_an_exit_code(
     assert told in error
     assert "Traceback" not in error
     assert not list(no_data.glob("a*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--out a.txt", "out must end in"),
+        ("--out a.png --tasks 101", "tasks must be 1..100, got 101"),
+        ("--out a.png --examples 0", "examples must be 1..100, got 0"),
+        ("--out a.png --tasks 100 --examples 100", "tasks x examples must be at most 2,000, got 100 x 100"),
+        ("--out a.png --draw -1", "draw must be a whole number of at least 0"),
+        ("--out a.png --seed -1", "seed must be a whole number of at least 0"),
+        ("--out a.png --set width=3", "no setting 'width'"),
+    ],
+)
+def test_show_checks_what_is_asked_for_before_it_builds_anything(
+    words: str, told: str, no_data: Path, monkeypatch: pytest.MonkeyPatch, anyshot: Anyshot
+) -> None:
+    monkeypatch.setattr("anyshot.tasks.load.load_tasks", lambda *_, **__: pytest.fail("built"))
+    code, _, error = anyshot("data", "show", "rainbow-digits", *words.split())
+    assert code == 2
+    assert told in error
+
+
+def test_settings_and_seeds_of_show(no_data: Path, anyshot: Anyshot) -> None:
+    def sheet(*words: str) -> bytes:
+        out = no_data / "sheet.png"
+        small = ("--out", str(out), "--tasks", "2", "--examples", "2", "--set", "given=30", "held=5")
+        code, printed, _ = anyshot("data", "show", "rainbow-digits", *small, *words)
+        assert code == 0
+        assert sum(map(int, printed.splitlines()[1].split()[3:])) == 35
+        return out.read_bytes()
+
+    assert len({sheet(), sheet("--seed", "1"), sheet("--draw", "1")}) == 3
+    assert sheet("--seed", "1") == sheet("--seed", "1")
+
+
+def test_large_sheets_are_drawn_in_time(no_data: Path, anyshot: Anyshot) -> None:
+    started = time.perf_counter()
+    out = no_data / "sheet.png"
+    assert anyshot("data", "show", "rainbow-digits", "--out", str(out), "--tasks", "30", "--examples", "50")[0] == 0
+    assert time.perf_counter() - started < 10 * 4, (
+        "it takes 10 s on an idle machine, and took 78 with a panel a picture"
+    )
+
+
+def test_a_wrong_data_folder_is_no_damage(no_data: Path, monkeypatch: pytest.MonkeyPatch, anyshot: Anyshot) -> None:
+    monkeypatch.setenv("ANYSHOT_DATA", "/no/such/folder")
+    assert anyshot("data", "verify", "sinusoid")[0] == 0
+    code, printed, error = anyshot("data", "verify", "pose")
+    assert code == 1
+    assert "DAMAGED" not in printed
+    assert "ANYSHOT_DATA is /no/such/folder" in error
+
+
+def test_a_closed_standard_output_is_no_reason_to_fail(no_data: Path) -> None:
+    program = "import os, sys; os.close(1); os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+    listing = "from anyshot.cli.data import main; main(['list'])"
+    ran = subprocess.run([sys.executable, "-c", program, listing], stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_wrong_data_folder_is_named(no_data: Path, monkeypatch: pytest.MonkeyPatch, anyshot: Anyshot) -> None:

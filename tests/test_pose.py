@@ -83,7 +83,7 @@ def test_off_is_read_as_written() -> None:
     ],
 )
 def test_a_malformed_file_is_named(old: str, new: str, message: str) -> None:
-    with pytest.raises(InputError, match=f"chair/99.off.*{message}"):
+    with pytest.raises(DataError, match=f"chair/99.off.*{message}"):
         parse_off(TETRAHEDRON.replace(old, new, 1), "chair/99.off")
 
 
@@ -106,7 +106,7 @@ def test_the_longest_side_is_scaled_and_the_box_centred(corners: list[tuple[int,
 
 
 def test_a_point_cannot_be_scaled() -> None:
-    with pytest.raises(InputError, match="m has no extent"):
+    with pytest.raises(DataError, match="m has no extent"):
         normalise(Mesh("m", np.ones((3, 3)), np.array([[0, 1, 2]], np.int32)))
 
 
@@ -138,12 +138,22 @@ def test_the_official_archive(tmp_path: Path) -> None:
     assert got[63:] == ["car/09", "car/02"]
     skipped = {"car/02", "car/07", "car/09", "car/10"}
     assert got[:63] == [n for n in names if n not in skipped and not n.startswith(("bottle", "train"))]
-    with pytest.raises(InputError, match=r"lacks 1 of the 65 meshes, the first is CAD/sofa/03\.off"):
+    with pytest.raises(DataError, match=r"lacks 1 of the 65 meshes, the first is CAD/sofa/03\.off"):
         read_meshes(pack([name for name in names if name != "sofa/03"]))
-    with pytest.raises(InputError, match=r"PASCAL3D\+_release1\.1/CAD/aeroplane/01\.off announces"):
+    with pytest.raises(DataError, match=r"PASCAL3D\+_release1\.1/CAD/aeroplane/01\.off of .*pascal\.zip announces"):
         read_meshes(pack(names, TETRAHEDRON[:-10]))
+    whole = pack(names).read_bytes()
+    entry = whole.rfind(b"PK\1\2", 0, whole.rfind(b"aeroplane/03.off"))  # of the archive's directory
+    start = whole.find(b"aeroplane/03.off") + len("aeroplane/03.off")
+    for place, damage, why in ((8, b"\1", "encrypted"), (10, b"\x63", "not supported"), (10, b"\x08", "decompressing")):
+        damaged = bytearray(whole)
+        damaged[entry + place : entry + place + 1] = damage
+        damaged[start : start + 6] = b"\xff" * 6
+        (tmp_path / "pascal.zip").write_bytes(damaged)
+        with pytest.raises(DataError, match=rf"pascal\.zip is damaged: .*aeroplane/03\.off cannot be read \(.*{why}"):
+            read_meshes(tmp_path / "pascal.zip")
     (tmp_path / "pascal.zip").write_text("no zip")
-    with pytest.raises(InputError, match="cannot be read as a zip archive"):
+    with pytest.raises(DataError, match="cannot be read as a zip archive"):
         read_meshes(tmp_path / "pascal.zip")
 
 
@@ -248,9 +258,9 @@ def test_objects_fit_into_the_picture(meshes: dict[str, Mesh]) -> None:
 @pytest.mark.usefixtures("opengl")
 def test_the_same_bytes_each_time(meshes: dict[str, Mesh]) -> None:
     chosen = [meshes["chair/04"], meshes["bus/02"]]
-    seen: list[tuple[int, int, str]] = []
-    pictures, targets = render_all(chosen, images=4, seed=3, progress=lambda *step: seen.append(step))
-    assert seen == [(1, 2, "chair/04"), (2, 2, "bus/02")]
+    seen: list[int] = []
+    pictures, targets = render_all(chosen, images=4, seed=3, update=seen.append)
+    assert seen == [1, 2]
     assert (pictures.shape, pictures.dtype) == ((2, 4, 128, 128), np.uint8)
     again, fewer = render_all(chosen[::-1], images=4, seed=3), render_all(chosen[:1], images=2, seed=3)
     np.testing.assert_array_equal(pictures, again[0][::-1])

@@ -8,6 +8,8 @@ import hashlib
 import io
 import os
 import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,10 +28,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshot.errors import DataError
+from anyshot.errors import DataError, InputError
 from anyshot.tasks import store
+from anyshot.tasks.progress import progress
 from anyshot.tasks.store import DataFile, content_sha256, fetch, find, verified
-from anyshot.tasks.unfinished import unfinished_folder
+from anyshot.unfinished import unfinished_folder
 
 BODY = random.Random(0).randbytes(300_000)  # noqa: S311
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -270,15 +273,11 @@ def test_bad_servers_end_in_one_sentence(server: Server, cache: Path, behaviour:
 
 
 @pytest.mark.parametrize("behaviour", sorted(BAD.keys() - {"stall", "trickle_head"}))
-def test_the_next_mirror_helps(server: Server, cache: Path, behaviour: str) -> None:
-    lines: list[str] = []
+def test_the_next_mirror_helps(server: Server, cache: Path, behaviour: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = described(server.url(behaviour), server.url("good"))
-    assert (
-        fetch(file, attempts=1, timeout=0.7 if behaviour in STALLS else 10.0, progress=lines.append).read_bytes()
-        == BODY
-    )
+    assert fetch(file, attempts=1, timeout=0.7 if behaviour in STALLS else 10.0).read_bytes() == BODY
     assert left(cache) == ["files/set/data.bin"]
-    assert lines == ["downloading data.bin (0.3 MB) from 127.0.0.1"] * 2
+    assert capsys.readouterr().err.splitlines() == ["downloading data.bin (0.3 MB) from 127.0.0.1"] * 2
 
 
 def test_every_mirror_is_listed_with_its_reason(server: Server) -> None:
@@ -397,19 +396,46 @@ def test_several_processes_at_once(server: Server, cache: Path, before: bytes | 
 
 
 def test_leftovers_of_the_living_and_of_other_machines_stay_for_a_day(server: Server, cache: Path) -> None:
-    host = socket.gethostname()
-    living, elsewhere = cache / f".unfinished-{os.getpid()}-{host}-a", cache / ".unfinished-999999-elsewhere-b"
-    for folder in (living, elsewhere):
+    with unfinished_folder(cache) as example:
+        _, _, namespace, host, _ = re.fullmatch(r"(\.unfinished)-(\d+)-(\d+)-(.*)-(\w+)", example.name).groups()  # type: ignore[union-attr]
+    assert host == socket.gethostname()
+    dead, living = (cache / f".unfinished-{pid}-{namespace}-{host}-a" for pid in (999_999_999, os.getpid()))
+    elsewhere = [
+        cache / f".unfinished-999999999-{name}-b" for name in (f"{namespace}-elsewhere", f"1{namespace}-{host}")
+    ]
+    for folder in (dead, living, *elsewhere):
         put(folder / "data.bin", b"half")
     fetch(described(server.url("good")))
-    assert living.exists()
-    assert elsewhere.exists()
+    assert not dead.exists()
+    assert all(folder.exists() for folder in (living, *elsewhere))
     long_ago = time.time() - 25 * 3600
-    for path in (elsewhere / "data.bin", elsewhere):
-        os.utime(path, (long_ago, long_ago))
+    for folder in elsewhere:
+        for path in (folder / "data.bin", folder):
+            os.utime(path, (long_ago, long_ago))
     fetch(described())
     assert living.exists()
-    assert not elsewhere.exists()
+    assert not any(folder.exists() for folder in elsewhere)
+
+
+UNSHARE = shutil.which("unshare")
+
+
+@pytest.mark.skipif(UNSHARE is None or not Path("/proc/self/ns/pid").exists(), reason="needs Linux namespaces")
+def test_what_lives_in_another_container_of_the_same_name_stays(tmp_path: Path) -> None:
+    program = "import os, sys; from pathlib import Path; from anyshot.unfinished import unfinished_folder\n"
+    program += "os.getpid = lambda: 999_999_999\n"  # a number that lives there, not here
+    program += f"with unfinished_folder(Path({str(tmp_path)!r})) as folder: print(folder, flush=True); sys.stdin.read()"
+    words = [str(UNSHARE), "--pid", "--fork", "--mount-proc", sys.executable, "-c", program]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    folder = process.stdout.readline().strip()
+    if not folder:
+        process.communicate()
+        pytest.skip("a namespace cannot be made here")
+    with unfinished_folder(tmp_path):
+        assert Path(folder).is_dir()
+    process.communicate("")
+    assert not Path(folder).exists()
 
 
 def test_unfinished_folder_can_be_moved_into_place(tmp_path: Path) -> None:
@@ -561,6 +587,29 @@ def test_the_data_folder_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert store.data_folder() is None
 
 
+@pytest.mark.parametrize("variable", ["ANYSHOT_DATA", "ANYSHOT_CACHE"])
+def test_a_folder_of_an_unknown_user_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "~nosuchuser/x")
+    with pytest.raises(DataError, match=f"{variable} is ~nosuchuser/x, whose user is not known"):
+        find(described())
+
+
+def test_a_folder_that_may_not_be_searched_is_named(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "stat", refuse(errno.EACCES))  # tests may run as root, whom nothing is forbidden
+    with pytest.raises(DataError, match=f"cannot look for {data}/set/data.bin: Permission denied"):
+        find(described())
+
+
+def test_a_process_without_standard_error_downloads_too(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    assert fetch(described(server.url("good"))).read_bytes() == BODY
+    with progress("working", 3) as update:
+        update(1)
+    assert capsys.readouterr().out == ""
+
+
 def test_the_usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANYSHOT_CACHE")
     assert store.cache_folder().is_absolute()
@@ -678,5 +727,5 @@ def test_an_uncompressed_file_under_another_name_will_do(data: Path) -> None:
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"cannot read {tmp_path}"):
         content_sha256(tmp_path, "file")
-    with pytest.raises(ValueError, match='"file", "gzip" or "zip", got \'tar\''):
+    with pytest.raises(InputError, match='"file", "gzip" or "zip", got \'tar\''):
         content_sha256(tmp_path, "tar")

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
+import hashlib
 import io
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from anyshot.errors import InputError
-from anyshot.tasks import ClassTasks, PairTasks, TaskSet, load_tasks
+from anyshot.errors import DataError, InputError
+from anyshot.tasks import ClassTasks, PairTasks, TaskSet, load_tasks, miniimagenet
 from anyshot.tasks.catalogue import CATALOGUE
 from anyshot.tasks.fingerprint import array_sha256
+from anyshot.tasks.load import differs
 from anyshot.tasks.miniimagenet import contextual_miniimagenet
 from anyshot.tasks.rainbow import COLOURS, LOOKS, coloured
 
 KEY = jax.random.key(0)
+SMALL = {"train": 2, "val": 1, "test": 1}  # classes of the small mini-ImageNet here
 MNIST = ("images-idx3", "labels-idx1")
 
 
@@ -35,6 +42,10 @@ def toy(kind: type[TaskSet], tasks: int = 5, given: int = 6, held: int = 4) -> T
     names = tuple(f"task {task}" for task in range(tasks))
     labels = np.arange(tasks).repeat(given + held)
     return kind("toy", rows.reshape(-1), labels, rows[:, :given], rows[:, given:], names, "f", train_tasks=3)
+
+
+def changed(**fields: object) -> TaskSet:
+    return dataclasses.replace(toy(TaskSet), **fields)  # type: ignore[arg-type]
 
 
 # Fingerprints
@@ -54,7 +65,9 @@ def test_embedded_sets_have_the_fingerprint_of_the_table(name: str, no_data: Pat
     ["rainbow-mnist", "omniglot", "contextual-miniimagenet", pytest.param("pose", marks=pytest.mark.slow)],
 )
 def test_sets_of_real_data_have_the_fingerprint_of_the_table_and_load_at_once(name: str, with_data: Path) -> None:
+    started = time.perf_counter()
     first = load_tasks(name)
+    assert time.perf_counter() - started < 120, "the bar is 2 minutes on 2 cores, mini-ImageNet's decoding included"
     started = time.perf_counter()
     second = load_tasks(name)
     seconds = time.perf_counter() - started
@@ -72,8 +85,6 @@ def test_every_bit_of_an_array_counts() -> None:
 
 
 def test_large_arrays_are_hashed_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    import hashlib
-
     monkeypatch.setattr("anyshot.tasks.fingerprint.BLOCK", 5)
     blocks = b"".join(hashlib.sha256(part).digest() for part in (bytes(range(5)), bytes(range(5, 8))))
     assert array_sha256(np.arange(8, dtype=np.uint8)) == hashlib.sha256(b"|u1 (8,)\n" + blocks).hexdigest()
@@ -130,6 +141,59 @@ def test_a_selection_draws_nothing_of_other_tasks_and_has_its_own_fingerprint() 
     assert (train.task_names, test.task_names) == (tasks.task_names[:3], tasks.task_names[3:])
 
 
+def test_a_selection_keeps_the_offline_split_only_if_training_tasks_come_first() -> None:
+    tasks = toy(TaskSet)  # the first 3 of 5 train
+    train, test = tasks.select([2, 0, 4]).offline_split()
+    assert (train.task_names, test.task_names) == (("task 2", "task 0"), ("task 4",))
+    for mixed in ([4, 1], [1, 4, 0], [3, 4]):
+        with pytest.raises(InputError, match="toy has no offline split: 0 of"):
+            tasks.select(mixed).offline_split()
+
+
+def test_a_set_of_ones_own_has_a_fingerprint_of_all_that_is_in_it() -> None:
+    def own(**changed: object) -> str:
+        rows = np.arange(8).reshape(2, 4)
+        fields = {
+            "x": np.arange(8),
+            "y": np.zeros(8),
+            "given": rows[:, :3],
+            "held": rows[:, 3:],
+            "task_names": ("a", "b"),
+        }
+        return TaskSet(**{"name": "own", **fields, **changed}).fingerprint  # type: ignore[arg-type]
+
+    others = [
+        own(x=np.arange(8) + 1),
+        own(y=np.ones(8)),
+        own(given=np.array([[0, 1], [4, 5]])),
+        own(held=np.array([[], []], int)),
+        own(task_names=("a", "c")),
+        own(train_tasks=1),
+    ]
+    assert len({own(), *others}) == 1 + len(others)
+    assert own() == own()
+    assert own(fingerprint="mine") == "mine"
+    assert load_tasks("sinusoid").fingerprint == dataclasses.replace(load_tasks("sinusoid"), fingerprint="").fingerprint
+
+
+@pytest.fixture
+def mapped(tmp_path: Path) -> TaskSet:
+    """A task set whose examples are a memory-mapped file."""
+    tasks = toy(TaskSet)
+    np.save(tmp_path / "x.npy", tasks.x)
+    return dataclasses.replace(tasks, x=np.load(tmp_path / "x.npy", mmap_mode="r"))
+
+
+def test_a_file_on_the_host_is_not_copied_into_a_compiled_function(mapped: TaskSet) -> None:
+    for transformed, key in ((jax.jit, KEY), (jax.vmap, jax.random.split(KEY, 2))):
+        with pytest.raises(InputError, match=r"call tasks.on_device\(\) first"):
+            transformed(lambda key: mapped.shots(key, 3, 4))(key)
+        transformed(lambda key: mapped.draw(key, 3, 4))(key)  # rows are small
+    alone, device = mapped.shots(KEY, 3, 4), mapped.on_device()
+    assert (jax.jit(lambda key: device.shots(key, 3, 4))(KEY).x == alone.x).all()
+    assert mapped.example()[0].shape == ()
+
+
 def check_pairs(tasks: PairTasks, draws: int, size: int, part: str) -> np.ndarray:
     """Draw pairs of every task and check what must hold of them; returns the pool's rows (draws, size, 2)."""
     task = np.arange(draws) % tasks.tasks
@@ -164,6 +228,18 @@ def test_real_pairs_never_show_a_test_class_in_training(with_data: Path) -> None
     everything = np.concatenate([whole.given, whole.held], axis=1)
     assert len(np.unique(everything)) == 60_000
     assert (np.asarray(whole.y)[everything] == np.arange(100)[:, None]).all()
+
+
+def test_the_images_miniimagenet_has_twice_are_those_the_documentation_tells_of(with_data: Path) -> None:
+    tasks = load_tasks("contextual-miniimagenet")
+    first: dict[bytes, int] = {}
+    rows = enumerate(hashlib.sha256(image).digest() for image in tasks.x)
+    twice = np.array([(first[digest], row) for row, digest in rows if first.setdefault(digest, row) != row])
+    classes, given = np.asarray(tasks.y)[twice], np.isin(twice, tasks.given)
+    assert len(twice) == 8
+    assert (classes[:, 0] != classes[:, 1]).sum() == 7
+    assert (given[:, 0] != given[:, 1])[classes[:, 0] != classes[:, 1]].sum() == (given[:, 0] != given[:, 1]).sum() == 4
+    assert ((classes < tasks.train_tasks).all(axis=1) | (classes >= tasks.train_tasks).all(axis=1)).all()
 
 
 def test_pairs_of_an_odd_batch_and_a_single_class() -> None:
@@ -282,6 +358,7 @@ def test_omniglot_is_ink_on_black_in_four_rotations(with_data: Path) -> None:
     upright, quarter = classes.look_up(classes.given[0])[0], classes.look_up(classes.given[1])[0]
     assert (np.rot90(upright, axes=(1, 2)) == quarter).all()
     alphabet, number, _ = classes.task_names[0].rsplit(" ", 2)
+    compared = 0
     for archive in ("images_background", "images_evaluation"):
         with zipfile.ZipFile(with_data / f"omniglot/{archive}.zip") as opened:
             members = sorted(m for m in opened.namelist() if f"/{alphabet}/character{number}/" in m)
@@ -289,6 +366,8 @@ def test_omniglot_is_ink_on_black_in_four_rotations(with_data: Path) -> None:
                 with Image.open(io.BytesIO(opened.read(member))) as picture:
                     direct = 255 - np.asarray(picture.convert("L").resize((28, 28), Image.Resampling.LANCZOS))
                 assert (direct == image[..., 0]).all()
+                compared += 1
+    assert compared == 20
     assert 0.02 < classes.x[:1000].mean() / 255 < 0.25, "strokes are thin"
 
 
@@ -311,6 +390,8 @@ def write_folder_of_images(folder: Path, classes: int, each: int) -> np.ndarray:
 
 def test_miniimagenet_from_a_folder_of_images(no_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     colours = write_folder_of_images(no_data / "miniimagenet", classes=4, each=5)
+    monkeypatch.setattr(miniimagenet, "SPLITS", SMALL)
+    monkeypatch.setattr(miniimagenet, "EACH", 5)
     built = contextual_miniimagenet({"images": no_data / "miniimagenet/images"}, 0, size=42, held=2)
     shown = built.arrays["x"].reshape(4, 5, 42, 42, 3).astype(int)
     expected = colours[[1, 0, 2, 3]].astype(int)  # the train classes were listed backwards
@@ -318,16 +399,108 @@ def test_miniimagenet_from_a_folder_of_images(no_data: Path, monkeypatch: pytest
     monkeypatch.setenv("ANYSHOT_DATA", str(no_data))
     loaded = load_tasks("contextual-miniimagenet", size=42, held=2)
     assert (loaded.tasks, loaded.given.shape, loaded.held.shape) == (4, (4, 3), (4, 2))
+    # Built once, and anew when a file is another.
+    monkeypatch.setattr(miniimagenet, "decoded", lambda *_: pytest.fail("decoded again"))
+    assert load_tasks("contextual-miniimagenet", size=42, held=2).fingerprint == loaded.fingerprint
+    monkeypatch.undo()
+    monkeypatch.setenv("ANYSHOT_DATA", str(no_data))
+    monkeypatch.setenv("ANYSHOT_CACHE", str(no_data / "cache"))
+    monkeypatch.setattr(miniimagenet, "SPLITS", SMALL)
+    monkeypatch.setattr(miniimagenet, "EACH", 5)
+    image = next((no_data / "miniimagenet/images").iterdir())
+    Image.fromarray(np.zeros((84, 84, 3), np.uint8)).save(image)
+    assert load_tasks("contextual-miniimagenet", size=42, held=2).fingerprint != loaded.fingerprint
+
+
+def lines_of(table: Path) -> list[str]:
+    return table.read_text().splitlines()
+
+
+def write_lines(table: Path, lines: list[str], encoding: str = "utf-8") -> None:
+    table.write_bytes("\n".join(lines).encode(encoding))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda folder: (folder / "val.csv").unlink(), "val.csv is missing"),
+        (lambda folder: write_lines(folder / "val.csv", ["file,class", "a,b"]), "columns filename and label"),
+        (lambda folder: write_lines(folder / "val.csv", ["filename,label", "é.jpg,b"], "latin-1"), "columns filename"),
+        (lambda folder: write_lines(folder / "val.csv", ["filename,label", "a.jpg"]), "without a file name or a label"),
+        (lambda folder: write_lines(folder / "val.csv", ["filename,label"]), "val.csv lists 0 classes, not 1"),
+        (lambda folder: shutil.copy(folder / "val.csv", folder / "test.csv"), "as another split does"),
+        (
+            lambda folder: write_lines(folder / "val.csv", lines_of(folder / "val.csv")[:-1]),
+            "4 images of class n00000002",
+        ),
+        (
+            lambda folder: write_lines(
+                folder / "val.csv", [*lines_of(folder / "val.csv")[:-1], lines_of(folder / "val.csv")[1]]
+            ),
+            "n0000000200000000.jpg twice",
+        ),
+        (
+            lambda folder: write_lines(
+                folder / "val.csv",
+                [line.replace("n00000002000", "n00000003000") for line in lines_of(folder / "val.csv")],
+            ),
+            "n0000000300000000.jpg twice",
+        ),
+        (lambda folder: (folder / "images/n0000000200000001.jpg").unlink(), "lacks 1 images of class n00000002"),
+        (lambda folder: (folder / "images/n0000000200000001.jpg").write_bytes(b""), "n0000000200000001.jpg cannot"),
+        (
+            lambda folder: Image.new("1", (20_000, 20_000)).save(folder / "images/n0000000200000001.jpg", "PNG"),
+            "n0000000200000001.jpg cannot be decoded",
+        ),
+    ],
+)
+def test_a_folder_of_other_images_is_refused(
+    harm: Callable[[Path], object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder_of_images(tmp_path, classes=4, each=5)
+    assert len(miniimagenet._from_folder(tmp_path / "images", SMALL, 5)) == 4
+    harm(tmp_path)
+    monkeypatch.setattr(miniimagenet, "SPLITS", SMALL)
+    monkeypatch.setattr(miniimagenet, "EACH", 5)
+    with pytest.raises(DataError, match=message):
+        contextual_miniimagenet({"images": tmp_path / "images"}, 0, size=8, held=2)
+
+
+def test_a_set_that_is_not_that_of_the_table_is_loaded_with_a_warning(
+    no_data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = load_tasks("sinusoid").fingerprint
+    assert capsys.readouterr().err == ""
+    monkeypatch.setitem(CATALOGUE, "sinusoid", dataclasses.replace(CATALOGUE["sinusoid"], fingerprint="0" * 64))
+    assert load_tasks("sinusoid").fingerprint == real
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1
+    assert real in warning
+    assert "0" * 64 in warning
+    load_tasks("sinusoid", seed=1)
+    load_tasks("sinusoid", held=7)
+    assert capsys.readouterr().err == ""
+    assert "another OpenGL may round differently" in differs("pose", CATALOGUE["pose"], "f")
 
 
 # Bad input
 
 
+@pytest.fixture
+def without_types() -> Iterator[None]:
+    """As users run it: the annotations are not checked."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("without_types")
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: load_tasks("rainbow-mnits"), "no task set 'rainbow-mnits'; there are rainbow-digits"),
-        (lambda: load_tasks("sinusoid", seed=-1), "seed must be a whole number of at least 0, got -1"),
+        (lambda: load_tasks("sinusoid", seed=-1), "seed must be a whole number of at least 0 and below 2**32, got -1"),
+        (lambda: load_tasks("sinusoid", seed=2**32), "below 2**32, got 4294967296"),
         (lambda: load_tasks("sinusoid", width=3), "sinusoid has no setting 'width'; it has tasks, given, held"),
         (lambda: load_tasks("sinusoid", tasks=1), "tasks must be at least 2"),
         (lambda: load_tasks("sinusoid", given=True), "given must be a whole number, got True"),
@@ -335,6 +508,34 @@ def test_miniimagenet_from_a_folder_of_images(no_data: Path, monkeypatch: pytest
         (lambda: toy(TaskSet).draw(KEY, 0, 7), "count is 7, but a task of toy has 6 examples given"),
         (lambda: toy(TaskSet).draw(KEY, 5, 1), "task is 5, but toy has tasks 0..4"),
         (lambda: toy(TaskSet).draw(KEY, 0, -1), "count must be a whole number of at least 0, got -1"),
+        *[
+            (lambda kind=kind, task=task: toy(kind).draw(KEY, task, 2), "task must be a single whole number, got")
+            for kind in (TaskSet, PairTasks)
+            for task in (np.array([1, 2]), jnp.array([1, 2]), jnp.array(1.0), True, np.bool_(True), 1.5, None, "a")
+        ],
+        (lambda: jax.vmap(lambda task: toy(TaskSet).draw(KEY, task, 2))(jnp.ones((2, 2), int)), "single whole number"),
+        (lambda: jax.jit(lambda task: toy(PairTasks).draw(KEY, task, 2))(1.0), "task must be a single whole number"),
+        (lambda: toy(TaskSet).shots(KEY, 0, 5, size=4), "count is 5 but only 4 examples are there"),
+        (lambda: toy(TaskSet).shots(KEY, 0, -1, size=4), "count must not be negative, got -1"),
+        (lambda: toy(TaskSet).shots(KEY, 0, 2.7), "count must be a single whole number, got 2.7"),
+        (lambda: jax.jit(lambda count: toy(TaskSet).shots(KEY, 0, count))(2), "size must be given, as count is traced"),
+        (lambda: toy(TaskSet).select([True, False]), "tasks must be the numbers of tasks, got bool (2,)"),
+        (lambda: toy(TaskSet).select(np.arange(5) < 2), "tasks must be the numbers of tasks, got bool (5,)"),
+        (lambda: toy(TaskSet).select(np.array([1.7])), "tasks must be the numbers of tasks, got float64 (1,)"),
+        (lambda: toy(TaskSet).select([3, 1, 3]), "tasks holds 3 twice; select every task once"),
+        (lambda: changed(x=[[1.0]] * 50), "x must be an array, got list"),
+        (lambda: changed(y=np.array(["a"] * 50)), "y has dtype <U1"),
+        (lambda: changed(y=np.zeros(49)), "x and y must have one row per example, got shapes (50,) and (49,)"),
+        (lambda: changed(given=np.zeros(5, int)), "whole numbers of shape (tasks, given), got int64 (5,)"),
+        (lambda: changed(held=np.ones((5, 1))), "whole numbers of shape (tasks, held), got float64 (5, 1)"),
+        (lambda: changed(held=np.zeros((4, 0), int)), "held has rows for 4 tasks, but task_names names 5"),
+        (lambda: changed(held=np.full((5, 1), 50)), "held holds row 50, but x has rows 0..49"),
+        (lambda: changed(given=np.full((5, 1), -1)), "given holds row -1, but x has rows 0..49"),
+        (
+            lambda: changed(given=np.array([[11]] * 5)[:, [0, 0]]),
+            "row 11 is twice in given and held of task 0 (task 0)",
+        ),
+        (lambda: changed(held=np.arange(5)[:, None] * 10 + 3), "row 3 is twice in given and held of task 0 (task 0)"),
         (lambda: toy(TaskSet).select([]), "tasks is empty"),
         (lambda: toy(TaskSet).select([0, 5]), "tasks holds 5, but toy has tasks 0..4"),
         (lambda: toy(TaskSet).select([0, 1]).offline_split(), "toy has no offline split: 2 of 2 tasks train"),

@@ -18,7 +18,7 @@ def unfinished_folder(parent: Path) -> Iterator[Path]:
     """A folder in `parent` to write in before moving the result into place; gone afterwards, whatever happens."""
     parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(parent)
-    folder = parent / f".unfinished-{os.getpid()}-{_namespace()}-{socket.gethostname()}-{secrets.token_hex(4)}"
+    folder = parent / f".unfinished-{os.getpid()}-{_here()}-{secrets.token_hex(4)}"
     folder.mkdir()
     try:
         yield folder
@@ -33,19 +33,19 @@ def remove_unfinished(parent: Path) -> None:
             # A cache may be shared between machines, and between containers that have the same name, whose processes
             # cannot be asked after; but a download that still lives has written something today.
             newest = max(place.stat().st_mtime for place in (folder, *folder.iterdir()))
-            owner = re.match(r"\.unfinished-(\d{1,9})-(.*)-", folder.name)
-            known = owner is not None and owner[2] == f"{_namespace()}-{socket.gethostname()}"
-            dead = known and owner is not None and not _lives(int(owner[1]))
+            owner = re.fullmatch(rf"\.unfinished-(\d{{1,9}})-{re.escape(_here())}-\w+", folder.name)
+            dead = owner is not None and not _lives(int(owner[1]))
             if dead or time.time() - newest > 24 * 3600:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _namespace() -> str:
-    """In which process numbers mean something: a number of the system's own, or 0 where there are no such."""
+def _here() -> str:
+    """Where process numbers mean something: a namespace of them (0 where the system has none) on a machine."""
     try:
-        return re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink())) or "0"
+        namespace = re.sub(r"\D", "", str(Path("/proc/self/ns/pid").readlink()))
     except OSError:
-        return "0"
+        namespace = ""
+    return f"{namespace or 0}-{socket.gethostname()}"
 
 
 def _lives(pid: int) -> bool:

@@ -25,6 +25,7 @@ class Entry:
     built_megabytes: int
     licence: str
     files: tuple[DataFile, ...] = ()  # none: embedded
+    varies_with: str = ""  # what its numbers depend on, beside the files and the seed
     instead: str = ""  # a path under $ANYSHOT_DATA that may stand in for the files, as one downloads it oneself
 
     def builder(self) -> Callable[..., Built]:
@@ -106,6 +107,7 @@ CATALOGUE = {
         fingerprint="c3f67f8f6ac857f3717ed9695a9f415e3acb0f795e9ee8d617a77c5d9f8d975c",
         built_megabytes=1,
         licence="none needed",
+        varies_with="another NumPy",
     ),
     "rainbow-mnist": Entry(
         "56 looks of MNIST digits: 7 colours x 2 scales x 4 rotations, 900 images each, 28x28",
@@ -145,6 +147,7 @@ CATALOGUE = {
             _miniimagenet("test.npz", 25_790_907, "497d33f08e329f33165c7918cb90e89f679fbe852a119c5c3479a8d72ab8b342"),
             _miniimagenet("classes.csv", 4_489, "fd6ee6af7d533ce7f6bd3a4153c97ade20c9faa8958f552f720764cdb75428a8"),
         ),
+        varies_with="another JPEG decoder",
         instead="miniimagenet/images",
     ),
     "pose": Entry(
@@ -156,6 +159,7 @@ CATALOGUE = {
         built_megabytes=160,
         licence="PASCAL3D+: research, no redistribution; renders with MuJoCo (Apache 2.0)",
         files=(MESHES,),
+        varies_with="another OpenGL",
         instead="PASCAL3D+_release1.1.zip",
     ),
     "omniglot": Entry(
@@ -174,5 +178,6 @@ CATALOGUE = {
                 "images_evaluation.zip", 6_462_886, "a29196fd4b6b92cc680d23cd7cb9603907aa3fa21ad20b9b406e67541496e42f"
             ),
         ),
+        varies_with="another Pillow",
     ),
 }

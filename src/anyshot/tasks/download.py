@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
-from urllib.parse import urlsplit
 
 SLOWEST = 1024  # bytes a second; a mirror slower than this is given up
 
@@ -77,23 +74,6 @@ def stream(url: str, part: Path, most: int, timeout: float, update: Callable[[in
             raise Failed(reason, final=400 <= status < 500 and status not in (408, 429)) from error
         out.flush()
         os.fsync(out.fileno())
-
-
-@contextmanager
-def shown(name: str, size: int, url: str, progress: Callable[[str], None] | None) -> Iterator[Callable[[int], None]]:
-    """Tell the user of a download; gives what to call with the number of bytes so far."""
-    line = f"downloading {name} ({megabytes(size)}) from {urlsplit(url).hostname}"
-    if progress is not None or not sys.stderr.isatty():
-        (progress or (lambda text: print(text, file=sys.stderr, flush=True)))(line)
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(line, total=size)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def megabytes(count: int) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int32
 
-from anyshot.errors import InputError
+from anyshot.errors import DataError
 
 LONGEST_SIDE = 1.2  # of the bounding box, in MuJoCo's units, as in Yin et al.
 
@@ -73,18 +73,16 @@ def parse_off(text: str, name: str) -> Mesh:
     """
     words = re.sub(r"#.*", "", text).split()
     if not words or words[0] != "OFF":
-        raise InputError(
-            f"{name} is not an ASCII OFF file: it starts with {' '.join(words[:1])[:20]!r}, not with 'OFF'"
-        )
+        raise DataError(f"{name} is not an ASCII OFF file: it starts with {' '.join(words[:1])[:20]!r}, not with 'OFF'")
     try:
         vertex_count, face_count, _ = (int(word) for word in words[1:4])
     except ValueError as error:
-        raise InputError(
+        raise DataError(
             f"{name} must say its numbers of vertices, faces and edges after 'OFF', got {words[1:4]}"
         ) from error
     expected = 4 + 3 * vertex_count + 4 * face_count
     if vertex_count < 3 or face_count < 1 or len(words) != expected:
-        raise InputError(
+        raise DataError(
             f"{name} announces {vertex_count} vertices and {face_count} triangles, {expected} words in all, "
             f"but has {len(words)}; it is cut off, empty or not made of triangles only"
         )
@@ -93,15 +91,15 @@ def parse_off(text: str, name: str) -> Mesh:
         vertices = np.array(words[4:middle], dtype=np.float64).reshape(-1, 3)
         rows = np.array([int(word) for word in words[middle:]], dtype=np.int64).reshape(-1, 4)
     except (ValueError, OverflowError) as error:
-        raise InputError(f"{name} holds something that is not a number: {error}") from error
+        raise DataError(f"{name} holds something that is not a number: {error}") from error
     if not np.isfinite(vertices).all():
-        raise InputError(f"{name} has a vertex that is not finite: number {np.argwhere(~np.isfinite(vertices))[0][0]}")
+        raise DataError(f"{name} has a vertex that is not finite: number {np.argwhere(~np.isfinite(vertices))[0][0]}")
     if (rows[:, 0] != 3).any():
-        raise InputError(f"{name} has a face of {rows[rows[:, 0] != 3][0, 0]} corners; only triangles are understood")
+        raise DataError(f"{name} has a face of {rows[rows[:, 0] != 3][0, 0]} corners; only triangles are understood")
     faces = rows[:, 1:]
     if faces.min() < 0 or faces.max() >= vertex_count:
         wrong = faces.min() if faces.min() < 0 else faces.max()
-        raise InputError(f"{name} has a triangle at vertex {wrong}, but its vertices are 0..{vertex_count - 1}")
+        raise DataError(f"{name} has a triangle at vertex {wrong}, but its vertices are 0..{vertex_count - 1}")
     return Mesh(name, vertices, faces.astype(np.int32))
 
 
@@ -117,7 +115,7 @@ def normalise(mesh: Mesh) -> Mesh:
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     longest = (high - low).max()
     if not longest > 0:
-        raise InputError(f"{mesh.name} has no extent: all its triangles are one point")
+        raise DataError(f"{mesh.name} has no extent: all its triangles are one point")
     return Mesh(mesh.name, (mesh.vertices - (low + high) / 2) * (LONGEST_SIDE / longest), mesh.faces)
 
 
@@ -134,10 +132,10 @@ def read_meshes(archive: Path) -> list[Mesh]:
             places += [next((place for place in choice if place[1] in members), choice[0]) for choice in _LAST]
             missing = [place for _, place in places if place not in members]
             if missing:
-                raise InputError(f"{archive} lacks {len(missing)} of the 65 meshes, the first is {missing[0]}.off")
+                raise DataError(f"{archive} lacks {len(missing)} of the 65 meshes, the first is {missing[0]}.off")
             return [_read(file, members[place], name) for name, place in places]
     except (zipfile.BadZipFile, OSError) as error:
-        raise InputError(f"{archive} cannot be read as a zip archive: {error}") from error
+        raise DataError(f"{archive} cannot be read as a zip archive: {error}; replace it") from error
 
 
 def _members(file: zipfile.ZipFile) -> dict[str, str]:
@@ -147,6 +145,10 @@ def _members(file: zipfile.ZipFile) -> dict[str, str]:
 
 
 def _read(file: zipfile.ZipFile, member: str, name: str) -> Mesh:
+    try:
+        content = file.read(member)
+    except Exception as error:  # damaged, encrypted, packed in another way: zlib.error, RuntimeError, LZMAError, ...
+        raise DataError(f"{file.filename} is damaged: {member} cannot be read ({error}); replace it") from error
     # Bytes that are no text become words that are no numbers, for which the parser has a sentence.
-    mesh = normalise(parse_off(file.read(member).decode("ascii", errors="replace"), member))
+    mesh = normalise(parse_off(content.decode("ascii", errors="replace"), f"{member} of {file.filename}"))
     return Mesh(name, mesh.vertices, mesh.faces)

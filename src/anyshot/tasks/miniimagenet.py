@@ -19,7 +19,8 @@ from anyshot.tasks.progress import progress
 from anyshot.tasks.randomness import permutation
 
 NATIVE = 84
-SPLITS = ("train", "val", "test")  # Ravi and Larochelle's 64 + 16 + 20 classes, in this order; the first 90 train here
+SPLITS = {"train": 64, "val": 16, "test": 20}  # Ravi and Larochelle's classes, in this order; the first 90 train here
+EACH = 600  # images a class
 
 
 class ImageClass(NamedTuple):
@@ -34,20 +35,20 @@ def contextual_miniimagenet(files: dict[str, Path], seed: int, *, size: int = NA
     """All images decoded, `size` pixels wide and high (smaller than 84 by the mean over each pixel's area)."""
     if not 4 <= size <= NATIVE:
         raise InputError(f"size must be 4..{NATIVE} pixels, got {size}")
-    classes = _from_folder(files["images"]) if "images" in files else _from_archives(files)
+    classes = _from_folder(files["images"], SPLITS, EACH) if "images" in files else _from_archives(files)
     each = len(classes[0].images)
     if not 0 <= held <= each - 2:
         raise InputError(f"held must be 0..{each - 2}, as a pair needs two of the {each} images of a class; got {held}")
     x = np.empty((len(classes), each, size, size, 3), np.uint8)
-    with progress(f"decoding {len(classes) * each:,} images of mini-ImageNet", len(classes)) as advance:
+    with progress(f"decoding {len(classes) * each:,} images of mini-ImageNet", len(classes)) as update:
 
         def decode(number: int) -> None:
             for place, image in zip(x[number], classes[number].images, strict=True):
                 place[...] = decoded(image, size)
 
         with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow decodes without holding Python's lock
-            for _ in threads.map(decode, range(len(classes))):
-                advance(1)
+            for done, _ in enumerate(threads.map(decode, range(len(classes))), 1):
+                update(done)
     in_order = np.arange(len(classes) * each, dtype=np.int32).reshape(len(classes), each)
     rows = np.stack(
         [row[permutation(each, seed, "mini-ImageNet", one.wnid)] for row, one in zip(in_order, classes, strict=True)]
@@ -63,7 +64,7 @@ def decoded(image: bytes | Path, size: int) -> UInt8[np.ndarray, "size size 3"]:
     try:
         with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as opened:
             picture = opened.convert("RGB")
-    except (OSError, SyntaxError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         where = image if isinstance(image, Path) else "an image of mini-ImageNet"
         raise DataError(f"{where} cannot be decoded ({error}); replace the file") from error
     if picture.size != (NATIVE, NATIVE):
@@ -90,16 +91,44 @@ def _from_archives(files: dict[str, Path]) -> list[ImageClass]:
     return classes
 
 
-def _from_folder(folder: Path) -> list[ImageClass]:
-    """The classes from a folder of images and, beside it, the split's `train.csv`, `val.csv` and `test.csv`."""
-    classes: dict[str, list[bytes | Path]] = {}
-    for split in SPLITS:
+def _from_folder(folder: Path, splits: dict[str, int], each: int) -> list[ImageClass]:
+    """The classes from a folder of images and, beside it, the split's `train.csv`, `val.csv` and `test.csv`.
+
+    They must be all that is expected: so many classes a split, `each` images a class, and no image or class twice.
+    """
+    present = {path.name for path in folder.iterdir()}
+    classes: dict[str, list[str]] = {}
+    for split, expected in splits.items():
         table = folder.parent / f"{split}.csv"
-        if not table.is_file():
-            raise DataError(f"{folder} holds images, but {table} is missing; put the split's three csv files there")
+        of_split: dict[str, list[str]] = {}
+        for name, label in _rows(table):
+            of_split.setdefault(label, []).append(name)
+        if len(of_split) != expected:
+            raise DataError(f"{table} lists {len(of_split)} classes, not {expected}; get the split's own file")
+        if again := of_split.keys() & classes.keys():
+            raise DataError(f"{table} lists class {min(again)}, as another split does; get the split's own files")
+        classes |= of_split
+    seen: set[str] = set()
+    for label, names in classes.items():
+        if len(names) != each:
+            raise DataError(f"the csv files beside {folder} list {len(names)} images of class {label}, not {each}")
+        if twice := seen.intersection(names) or {name for name in names if names.count(name) > 1}:
+            raise DataError(f"the csv files beside {folder} list {min(twice)} twice; get the split's own files")
+        if missing := set(names) - present:
+            raise DataError(f"{folder} lacks {len(missing)} images of class {label}, the first is {min(missing)}")
+        seen.update(names)
+    return [ImageClass(label, label, [folder / name for name in sorted(names)]) for label, names in classes.items()]
+
+
+def _rows(table: Path) -> list[tuple[str, str]]:
+    """File name and label of each line."""
+    try:
         with table.open(encoding="utf-8", newline="") as lines:
-            for row in csv.DictReader(lines):
-                classes.setdefault(row["label"], []).append(folder / row["filename"])
-    if len({len(images) for images in classes.values()}) != 1:
-        raise DataError(f"the csv files beside {folder} list classes of different sizes; get the split's own files")
-    return [ImageClass(wnid, wnid, sorted(images)) for wnid, images in classes.items()]
+            rows = [(row["filename"], row["label"]) for row in csv.DictReader(lines)]
+    except FileNotFoundError as error:
+        raise DataError(f"{table} is missing; put the split's three csv files beside the folder of images") from error
+    except (KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{table} is no csv file with the columns filename and label; get the split's own") from error
+    if not all(name and label for name, label in rows):
+        raise DataError(f"{table} has a line without a file name or a label; get the split's own file")
+    return rows

@@ -34,7 +34,7 @@ def omniglot(files: dict[str, Path], seed: int, *, size: int = 28, rotations: in
                 characters.setdefault(f"{alphabet} {character.removeprefix('character')}", []).append(
                     opened.read(member)
                 )
-    with progress(f"decoding {sum(map(len, characters.values())):,} drawings of Omniglot", len(characters)) as advance:
+    with progress(f"decoding {sum(map(len, characters.values())):,} drawings of Omniglot", len(characters)) as update:
 
         def decode(drawings: list[bytes]) -> UInt8[np.ndarray, "drawings size size"]:
             return np.stack([_decoded(drawing, size) for drawing in drawings])
@@ -43,7 +43,7 @@ def omniglot(files: dict[str, Path], seed: int, *, size: int = 28, rotations: in
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             for decoded in threads.map(decode, characters.values()):
                 images.append(decoded)
-                advance(1)
+                update(len(images))
     order = permutation(len(characters), seed, "omniglot")
     upright = np.stack(images)[order]
     turned = np.stack([np.rot90(upright, turns, axes=(2, 3)) for turns in range(rotations)], axis=1)

@@ -24,7 +24,7 @@ class PairTasks(TaskSet):
 
     >>> import jax, numpy as np
     >>> rows = np.arange(12).reshape(3, 4)
-    >>> tasks = PairTasks("toy", np.arange(12.0), np.repeat([0, 1, 2], 4), rows, rows, ("cat", "dog", "cow"))
+    >>> tasks = PairTasks("toy", np.arange(12.0), np.repeat([0, 1, 2], 4), rows, rows[:, :0], ("cat", "dog", "cow"))
     >>> x, y = tasks.look_up(tasks.draw(jax.random.key(0), task=1, count=6))
     >>> print(x.shape, y, set((x[y == 1] // 4).ravel().tolist()))
     (6, 2) [1 0 1 0 0 1] {1.0}

@@ -23,8 +23,8 @@ def pose(files: dict[str, Path], seed: int, *, given: int = 100, held: int = 50,
     (archive,) = files.values()
     meshes = read_meshes(archive)
     images = given + held
-    with progress(f"rendering {len(meshes)} objects, {images} images each", len(meshes)) as advance:
-        x, y = render_all(meshes, images, seed, size, lambda done, total, name: advance(1))
+    with progress(f"rendering {len(meshes)} objects, {images} images each", len(meshes)) as update:
+        x, y = render_all(meshes, images, seed, size, update)
     rows = np.arange(len(meshes) * images, dtype=np.int32).reshape(len(meshes), images)
     arrays = {"x": x.reshape(-1, size, size), "y": y.reshape(-1, 1)}
     names = tuple(mesh.name for mesh in meshes)

@@ -7,22 +7,35 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Advance = Callable[[int], None]
+Update = Callable[[int], None]
+
+
+def tell(line: str) -> None:
+    """A line on standard error, if there is one: a process may have been started without."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
+
+
+def on_terminal() -> bool:
+    """Whether a bar can be drawn."""
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 @contextmanager
-def progress(what: str, total: int) -> Iterator[Advance]:
-    """Show that `what` is under way; call what this gives with the number of items just done."""
-    if not sys.stderr.isatty():
+def progress(what: str, total: int, *, download: bool = False) -> Iterator[Update]:
+    """Show that `what` is under way; call what this gives with the number of items (or bytes) done so far."""
+    if not on_terminal():
         started = time.monotonic()
-        print(f"{what} ...", file=sys.stderr, flush=True)
+        tell(what if download else f"{what} ...")
         yield lambda _: None
-        print(f"{what}: done in {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        if not download:  # its mirror may have failed, and the next one is told of
+            tell(f"{what}: done in {time.monotonic() - started:.0f} s")
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    count = DownloadColumn() if download else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=download) as bar:
         task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)
+        yield lambda done: bar.update(task, completed=done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,6 +22,7 @@ from PIL import Image
 
 from anyshot.errors import DataError, InputError
 from anyshot.tasks.meshes import Mesh
+from anyshot.tasks.progress import Update
 from anyshot.tasks.randomness import uniforms
 
 ELEVATION = (15.0, 50.0)  # degrees above the horizon: from the side but never flat, so that depth shows
@@ -29,8 +30,6 @@ FIELD_OF_VIEW = 45.0  # degrees
 # A box of sides up to 1.2 lies within 1.04 of its centre, at every angle; 2.8 sin(45/2 degrees) is 1.07.
 DISTANCE = 2.8
 OVERSAMPLING = 4  # drawn four times as large, which costs little and makes edges smooth when scaled down
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def render(
 
 
 def render_all(
-    meshes: Sequence[Mesh], images: int, seed: int, size: int = 128, progress: Progress | None = None
+    meshes: Sequence[Mesh], images: int, seed: int, size: int = 128, update: Update | None = None
 ) -> tuple[UInt8[np.ndarray, "objects {images} {size} {size}"], Float32[np.ndarray, "objects {images}"]]:
     """All pictures of all objects, and their targets, angle / 2 pi.
 
@@ -115,14 +114,14 @@ def render_all(
         images: how many of each object.
         seed: of the cameras and angles.
         size: pixels a side.
-        progress: called as `progress(done, total, name)` after each object.
+        update: called with the number of objects done, after each.
     """
     plan = scenes([mesh.name for mesh in meshes], images, seed)
     pictures = np.empty((len(meshes), images, size, size), np.uint8)
     for index, (mesh, scene) in enumerate(zip(meshes, plan, strict=True)):
         pictures[index] = render(mesh, scene.camera, scene.angles, size)
-        if progress is not None:
-            progress(index + 1, len(meshes), mesh.name)
+        if update is not None:
+            update(index + 1)
     angles = np.array([scene.angles for scene in plan])
     return pictures, (angles / (2 * np.pi)).astype(np.float32)
 
@@ -138,7 +137,7 @@ def _msh(mesh: Mesh) -> bytes:
     areas = np.linalg.norm(normals, axis=1)
     seen = areas > 1e-12  # a triangle without area has no normal, and nobody misses it
     if not seen.any():
-        raise InputError(f"{mesh.name} has no triangle with an area")
+        raise DataError(f"{mesh.name} has no triangle with an area")
     corners, normals = corners[seen], normals[seen] / areas[seen, None]
     both = np.concatenate([corners, corners[:, ::-1]]).reshape(-1, 3)
     outward = np.concatenate([normals, -normals]).repeat(3, axis=0)

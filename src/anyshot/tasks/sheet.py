@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,12 +20,21 @@ from anyshot.tasks.randomness import permutation
 from anyshot.tasks.taskset import TaskSet
 from anyshot.tasks.ways import ClassTasks
 
+MOST = 2000  # pictures on a sheet: more are too small to see, or too many to draw
 
-def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int = 0) -> Figure:
-    """One row for each of `rows` random tasks, with `columns` examples each that may be given out."""
+
+def check_sheet(rows: int, columns: int) -> None:
+    """Raise `InputError` for a sheet that cannot be drawn."""
     for name, value in (("tasks", rows), ("examples", columns)):
         if not 1 <= value <= 100:
             raise InputError(f"{name} must be 1..100, got {value}")
+    if rows * columns > MOST:
+        raise InputError(f"tasks x examples must be at most {MOST:,}, got {rows} x {columns}")
+
+
+def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int = 0) -> Figure:
+    """One row for each of `rows` random tasks, with `columns` examples each that may be given out."""
+    check_sheet(rows, columns)
     rows = min(rows, tasks.tasks)
     chosen = np.sort(permutation(tasks.tasks, seed, "contact sheet")[:rows])
     if tasks.x.ndim == 2:
@@ -33,15 +42,12 @@ def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int
     pairs = isinstance(tasks, PairTasks)
     columns = columns if pairs else min(columns, tasks.given.shape[1])
     figure = Figure(figsize=(1 + (1.4 if pairs else 0.9) * columns, 0.6 + rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False)
-    for line, task in zip(axes, chosen, strict=True):
+    for panel, task in zip(figure.subplots(rows, squeeze=False).ravel(), chosen, strict=True):
         drawn = tasks.draw(jax.random.fold_in(jax.random.key(seed), int(task)), int(task), columns)
-        for number, (panel, x, y) in enumerate(zip(line, *map(np.asarray, tasks.look_up(drawn)), strict=True)):
-            _picture(panel, x)
-            panel.set_title(_label(tasks, y), fontsize=7, pad=2)
-            if number == 0:
-                name = textwrap.fill(tasks.task_names[task].replace("_", " "), 14)
-                panel.set_ylabel(name, fontsize=7, rotation=0, ha="right", va="center")
+        x, y = map(np.asarray, tasks.look_up(drawn))
+        _strip(panel, x, [_label(tasks, label) for label in y])
+        name = textwrap.fill(tasks.task_names[task].replace("_", " "), 14)
+        panel.set_ylabel(name, fontsize=7, rotation=0, ha="right", va="center")
     figure.suptitle(_title(tasks, rows), fontsize=10)
     return figure
 
@@ -55,15 +61,25 @@ def _title(tasks: TaskSet, rows: int) -> str:
     return f"{tasks.name}: {rows} of {tasks.tasks:,} tasks, each with {each}"
 
 
-def _picture(panel: Axes, x: Any) -> None:
-    if x.ndim == 4:  # a pair: reference and query beside each other, a white line between them
-        gap = np.full((x.shape[1], max(1, x.shape[2] // 14), 3), 255, np.uint8)
-        x = np.concatenate([x[0], gap, x[1]], axis=1)
-    grey = x.ndim == 2 or x.shape[-1] == 1
-    panel.imshow(x[..., 0] if x.ndim == 3 and grey else x, cmap="gray" if grey else None, vmin=0, vmax=255)
-    panel.set(xticks=[], yticks=[])
-    for spine in panel.spines.values():
-        spine.set_visible(False)
+def _strip(panel: Axes, x: Any, labels: list[str]) -> None:
+    """Pictures beside each other as one, a panel for each would take minutes; each with its label above."""
+    if x.ndim == 5:  # pairs: reference and query beside each other, a thin white line between them
+        x = _beside(x, x.shape[3] // 14)
+    x = x if x.ndim == 4 else x[..., None]
+    width, gap = x.shape[2], max(1, x.shape[2] // 8)
+    strip = _beside(x[None], gap)[0]
+    panel.imshow(strip if strip.shape[-1] == 3 else strip[..., 0], cmap="gray", vmin=0, vmax=255)
+    panel.set_yticks([])
+    panel.set_xticks((width - 1) / 2 + (width + gap) * np.arange(len(labels)), labels, fontsize=7)
+    panel.tick_params(length=0, pad=1, bottom=False, labelbottom=False, labeltop=True)
+    panel.spines[:].set_visible(False)
+
+
+def _beside(x: UInt8[np.ndarray, "n m h w c"], gap: int) -> UInt8[np.ndarray, "n h _ c"]:
+    """Of each n the m pictures in a row, with at least one white pixel between them."""
+    spaced = np.pad(x, ((0, 0), (0, 0), (0, 0), (0, max(1, gap)), (0, 0)), constant_values=255)
+    n, m, height, width, channels = spaced.shape
+    return spaced.swapaxes(1, 2).reshape(n, height, m * width, channels)[:, :, : -max(1, gap)]
 
 
 def _label(tasks: TaskSet, y: Any) -> str:
@@ -99,10 +115,15 @@ def label_counts(tasks: TaskSet) -> Int[np.ndarray, "tasks labels"] | None:
     return np.stack([np.bincount(np.asarray(tasks.y)[task], minlength=labels) for task in rows])
 
 
-def save(figure: Figure, out: Path) -> None:
-    """Write the sheet under a temporary name beside `out`, then move it into place."""
+def check_out(out: Path) -> None:
+    """Raise `InputError` for a name that no picture can have."""
     if out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"out must end in .png, .svg or .pdf, got {str(out)!r}")
+
+
+def save(figure: Figure, out: Path) -> None:
+    """Write the sheet under a temporary name beside `out`, then move it into place."""
+    check_out(out)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(

@@ -11,14 +11,16 @@ import hashlib
 import os
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from urllib.parse import urlsplit
 
-from anyshot.errors import DataError
-from anyshot.tasks.download import Failed, megabytes, shown, stream
-from anyshot.tasks.unfinished import remove_unfinished, unfinished_folder
+from anyshot.errors import DataError, InputError
+from anyshot.tasks.download import Failed, megabytes, stream
+from anyshot.tasks.progress import progress
+from anyshot.unfinished import remove_unfinished, unfinished_folder
 
 
 class _Damaged(DataError):
@@ -41,20 +43,28 @@ class DataFile:
 
 def data_folder() -> Path | None:
     """The user's own folder of data, `$ANYSHOT_DATA`, if set."""
-    value = os.environ.get("ANYSHOT_DATA")
-    if value and not Path(value).expanduser().is_dir():
-        raise DataError(f"ANYSHOT_DATA is {value}, which is not an existing folder; correct it or unset it")
-    return Path(value).expanduser() if value else None
+    folder = _named_by("ANYSHOT_DATA")
+    if folder is not None and not os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises where it may not look)
+        raise DataError(f"ANYSHOT_DATA is {folder}, which is not an existing folder; correct it or unset it")
+    return folder
 
 
 def cache_folder() -> Path:
     """Where downloads are kept: `$ANYSHOT_CACHE`, else the system's usual place."""
-    value = os.environ.get("ANYSHOT_CACHE")
-    if value:
-        return Path(value).expanduser()
+    folder = _named_by("ANYSHOT_CACHE")
+    if folder is not None:
+        return folder
     import pooch
 
     return Path(pooch.os_cache("anyshot"))
+
+
+def _named_by(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    try:
+        return Path(value).expanduser() if value else None
+    except RuntimeError as error:  # ~somebody who is not known here
+        raise DataError(f"{variable} is {value}, whose user is not known; correct it or unset it") from error
 
 
 def content_sha256(path: Path, inside: str) -> str:
@@ -75,7 +85,7 @@ def content_sha256(path: Path, inside: str) -> str:
         'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
     """
     if inside not in ("file", "gzip", "zip"):
-        raise ValueError(f'inside must be "file", "gzip" or "zip", got {inside!r}')
+        raise InputError(f'inside must be "file", "gzip" or "zip", got {inside!r}')
     try:
         raw = path.open("rb")
     except FileNotFoundError:
@@ -114,10 +124,21 @@ def find(file: DataFile) -> Path | None:
     """The first place that has the file under any of its names; its content is not looked at."""
     folder = data_folder()
     places = [folder / name for name in (f"{file.folder}/{file.name}", file.name, *file.also)] if folder else []
+    return next((place for place in [*places, _cached(file)] if there(place) and place.is_file()), None)
+
+
+def there(path: Path) -> bool:
+    """Whether there is anything; a folder that may not be searched is an error rather than empty."""
     try:
-        return next((place for place in [*places, _cached(file)] if place.is_file()), None)
+        return path.exists()
     except OSError as error:
-        raise DataError(f"cannot look for {error.filename}: {error.strerror}; make its folder readable") from error
+        raise DataError(f"cannot look for {path}: {error.strerror}; make its folder readable") from error
+
+
+def wrong_with(path: Path, file: DataFile) -> str:
+    """What is wrong with the content of a file that was found, in a sentence; empty if nothing is."""
+    mismatch = _mismatch(path, file)
+    return mismatch and f"{path} is not the {file.name} of {file.folder}: {mismatch}; replace it by the official file"
 
 
 def verified(file: DataFile) -> Path | None:
@@ -127,11 +148,11 @@ def verified(file: DataFile) -> Path | None:
         return None
     try:
         before = path.stat()
-        wrong = _mismatch(path, file)
+        wrong = wrong_with(path, file)
         if not wrong:
             return path
         if path != _cached(file):
-            raise DataError(f"{path} is not the {file.name} of {file.folder}: {wrong}; replace it by the official file")
+            raise DataError(wrong)
         # Another process may have put a good file there meanwhile: only what was read is deleted.
         if os.path.samestat(before, path.stat()):
             path.unlink()
@@ -151,14 +172,7 @@ def _mismatch(path: Path, file: DataFile) -> str:
     return "" if got == file.sha256 else f"its content should have SHA-256 {file.sha256}, but has {got}"
 
 
-def fetch(
-    file: DataFile,
-    *,
-    attempts: int = 3,
-    timeout: float = 30.0,
-    wait: float = 1.0,
-    progress: Callable[[str], None] | None = None,
-) -> Path:
+def fetch(file: DataFile, *, attempts: int = 3, timeout: float = 30.0, wait: float = 1.0) -> Path:
     """The file's place, its content checked; downloaded first if need be.
 
     Args:
@@ -166,27 +180,32 @@ def fetch(
         attempts: How often each mirror is tried.
         timeout: Seconds without an answer, or with less than 1 KiB a second, after which an attempt is given up.
         wait: Seconds before the second attempt at a mirror; doubled before each further one.
-        progress: Called with one line for each mirror tried, instead of the bar on standard error (or the line there,
-            if it is no terminal).
     """
     remove_unfinished(cache_folder())
     path = verified(file)
     if path is not None:
         return path
     if not file.urls:
-        raise DataError(
-            f"{file.name} of {file.folder} ({megabytes(file.bytes)}) is missing and may not be redistributed\n"
-            f"{' '.join(file.how_to_get.split()) or 'ask its owners for it'}\n{_by_hand(file)}"
-        )
+        raise missing([file])
     try:
-        return _download(file, attempts, timeout, wait, progress)
+        return _download(file, attempts, timeout, wait)
     except OSError as error:
         raise _cannot_write(file, error) from error
 
 
-def _by_hand(file: DataFile) -> str:
+def missing(files: Sequence[DataFile]) -> DataError:
+    """In three lines what to get, from whom, and where to put it, for files of one folder that have no mirror."""
+    names, size = ", ".join(file.name for file in files), megabytes(sum(file.bytes for file in files))
+    return DataError(
+        f"{names} of {files[0].folder} ({size}) {'is' if len(files) == 1 else 'are'} missing and may not be "
+        f"redistributed\n{' '.join(files[0].how_to_get.split()) or 'ask its owners for it'}\n{_by_hand(*files)}"
+    )
+
+
+def _by_hand(*files: DataFile) -> str:
     value = os.environ.get("ANYSHOT_DATA") or "not set: any folder will do"
-    return f"put {file.name} into $ANYSHOT_DATA/{file.folder} (ANYSHOT_DATA is {value})"
+    names = ", ".join(file.name for file in files)
+    return f"put {names} into $ANYSHOT_DATA/{files[0].folder} (ANYSHOT_DATA is {value})"
 
 
 def _cannot_write(file: DataFile, error: OSError) -> DataError:
@@ -196,9 +215,7 @@ def _cannot_write(file: DataFile, error: OSError) -> DataError:
     )
 
 
-def _download(
-    file: DataFile, attempts: int, timeout: float, wait: float, progress: Callable[[str], None] | None
-) -> Path:
+def _download(file: DataFile, attempts: int, timeout: float, wait: float) -> Path:
     """Try the mirrors in turn. An OSError is something on this side: the cache cannot be written to."""
     target = _cached(file)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -207,7 +224,8 @@ def _download(
     with unfinished_folder(cache_folder()) as unfinished:
         part = unfinished / file.name
         for url in file.urls:
-            with shown(file.name, file.bytes, url, progress) as update:
+            line = f"downloading {file.name} ({megabytes(file.bytes)}) from {urlsplit(url).hostname}"
+            with progress(line, file.bytes, download=True) as update:
                 for attempt in range(attempts):
                     time.sleep(wait * 2 ** (attempt - 1) if attempt else 0)
                     try:

@@ -29,10 +29,10 @@ class ClassTasks(TaskSet):
         class, whatever s; `size` pads the shots to adapt on to s = size per class.
         """
         per_class = self.given.shape[1]
-        for name, value, least in (("ways", ways, 1), ("shots", shots, 0), ("queries", queries, 0)):
+        size = shots if size is None else size
+        for name, value, least in (("ways", ways, 1), ("shots", shots, 0), ("queries", queries, 0), ("size", size, 0)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{name} must be a whole number of at least {least}, got {value!r}")
-        size = shots if size is None else size
         if ways > self.tasks:
             raise InputError(f"ways is {ways}, but {self.name} has {self.tasks} classes here")
         if not shots <= size <= per_class - queries:
