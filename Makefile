@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+# Two processes, each with whole files, so that what a file's tests share is made once.
+PARALLEL := --numprocesses 2 --dist loadfile
 # Compiled programs are kept between runs, so that only the first one pays for XLA.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
@@ -35,10 +37,10 @@ demo: $(VENV)/.installed  ## meta-learn on embedded data in a minute or two and 
 	$(BIN)/python examples/demo.py --out demo-report
 
 test: lint  ## lint, types, architecture and all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 
 test-slow: $(VENV)/.dev-installed  ## the tests that take minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(PARALLEL)
 
 lint: $(VENV)/.dev-installed
 	$(BIN)/ruff check

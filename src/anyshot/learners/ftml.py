@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.adaptation import Episodes, GaussianWeights, Shots, gradient_moments
+from anyshot.inputs import is_known
 from anyshot.learners.descent import descended, optimiser_state
 from anyshot.learners.learner import Drawn, Learner, Want
 from anyshot.learners.recipe import Recipe
@@ -85,6 +86,8 @@ class FTML(Learner):
             return rate
         # A variance needs two datapoints; a batch in which no task has them leaves the estimate as it is.
         usable = jnp.any(episodes.val.count >= 2)
+        if is_known(usable) and not usable:
+            return rate
         measured = gradient_moments(_mean(state.weights), self.recipe.loss, episodes.val)
         old = (rate.gradient_variance, rate.squared_mean_gradient)
         new = [

@@ -59,16 +59,17 @@ class ProtoNet(Learner):
         assert drawn.episodes is not None
         assert drawn.memory is not None
         episodes = drawn.episodes
-        remembered = Shots(*_first(drawn.memory, self.remembered), jnp.minimum(drawn.memory.count, self.remembered))
+        count = jnp.minimum(drawn.memory.count, self.remembered)
+        remembered = Shots(*_first(drawn.memory, self.remembered), count).without_padding_content()
 
         @eqx.filter_value_and_grad
         def mean_loss(model: PyTree[Any]) -> Float[Array, ""]:
             known = _class_sums(model, remembered, self.recipe.outputs)
 
             def of_task(one: Episodes) -> Float[Array, ""]:
-                logits = self._logits(model, one.train, known, one.val.x)
-                losses = jax.vmap(self.recipe.loss)(logits, one.val.y)
-                return jnp.sum(losses * one.val.present()) / jnp.maximum(one.val.count, 1)
+                val = one.val.without_padding_content()
+                losses = jax.vmap(self.recipe.loss)(self._logits(model, one.train, known, val.x), val.y)
+                return jnp.sum(losses * val.present()) / jnp.maximum(val.count, 1)
 
             return jnp.mean(jax.vmap(of_task)(episodes))
 

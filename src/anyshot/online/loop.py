@@ -189,4 +189,4 @@ class OnlineLoop(eqx.Module):
 
 def _all_finite(tree: PyTree[Any]) -> Bool[Array, ""]:
     leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in leaves]))
+    return jnp.all(jnp.stack([jnp.asarray(True), *(jnp.all(jnp.isfinite(leaf)) for leaf in leaves)]))

@@ -42,6 +42,11 @@ class ClosedForm(Rate):
         self.max_shots = max_shots
 
     @property
+    def beta(self) -> Float[Array, ""]:
+        """β, the step in the limit of many shots."""
+        return jnp.exp(self.log_beta)
+
+    @property
     def eta(self) -> Float[Array, ""]:
         """η = C2/C1, not learned: no gradient flows into the estimates."""
         c1, c2 = lax.stop_gradient((self.gradient_variance, self.squared_mean_gradient))
@@ -50,4 +55,4 @@ class ClosedForm(Rate):
 
     def __call__(self, shots: Count) -> Float[Array, "..."]:
         """β (1 - 1/(1 + (C2/C1) s))."""
-        return jnp.exp(self.log_beta) * fraction_of_full_step(self.eta, at_most(shots, self.max_shots))
+        return self.beta * fraction_of_full_step(self.eta, at_most(shots, self.max_shots))

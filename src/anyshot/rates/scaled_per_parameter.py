@@ -31,8 +31,13 @@ class ScaledPerParameter(Rate):
         self.log_eta = log_array("eta", eta)
         self.max_shots = max_shots
 
+    @property
+    def eta(self) -> Float[Array, ""]:
+        """η, how fast the step grows with the shots."""
+        return jnp.exp(self.log_eta)
+
     def __call__(self, shots: Count) -> PyTree[Float[Array, "..."]]:
         """The full step of every parameter, times the fraction that this many shots deserve."""
         check_single(shots)
-        fraction = fraction_of_full_step(jnp.exp(self.log_eta), at_most(shots, self.max_shots))
+        fraction = fraction_of_full_step(self.eta, at_most(shots, self.max_shots))
         return jax.tree.map(lambda log_beta: jnp.exp(log_beta) * fraction.astype(log_beta.dtype), self.log_beta)

@@ -111,7 +111,7 @@ def compiled_run() -> Any:
     def run(loop: OnlineLoop, stream: Stream, state: OnlineState, key: Any, rounds: Any) -> tuple[Any, Record, Any]:
         return loop.run(stream, state, key, rounds)
 
-    return eqx.filter_jit(run, compiler_options=compiler_options())
+    return eqx.filter_jit(run, compiler_options=compiler_options())  # type: ignore[call-overload]
 
 
 def arrays_of(state: OnlineState) -> dict[str, np.ndarray]:
