@@ -9,6 +9,8 @@ from importlib import import_module
 
 COMMANDS = {
     "run": "run an online experiment: tasks one after another, labels a few at a time; save, resume",
+    "compare": "compare methods on the same streams: a table with paired differences",
+    "report": "a page with table and figures about runs, which needs no network",
     "data": "the task sets: list, fetch, verify, show",
 }
 HELP = """usage: anyshot COMMAND ...

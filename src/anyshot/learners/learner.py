@@ -55,6 +55,10 @@ class Learner(eqx.Module):
     def predict(self, state: State, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """Outputs for a batch of inputs of one task, of which `support` holds the shots; zero shots are allowed."""
 
+    def recall(self, state: State, memory: Shots) -> State:
+        """The state with what is remembered of earlier tasks brought up to date, before it is asked to predict."""
+        return state
+
     def rates(self, state: State) -> dict[str, Float[Array, "..."]]:
         """The learned rule for the inner step size: `alpha` over s = 0..M, `beta`, `eta`, as far as there are such."""
         return {}

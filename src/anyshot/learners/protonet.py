@@ -58,9 +58,7 @@ class ProtoNet(Learner):
         """One step of Adam on the validation loss of the episodes, with classes they lack taken from the memory."""
         assert drawn.episodes is not None
         assert drawn.memory is not None
-        episodes = drawn.episodes
-        count = jnp.minimum(drawn.memory.count, self.remembered)
-        remembered = Shots(*_first(drawn.memory, self.remembered), count).without_padding_content()
+        episodes, remembered = drawn.episodes, self._remembered(drawn.memory)
 
         @eqx.filter_value_and_grad
         def mean_loss(model: PyTree[Any]) -> Float[Array, ""]:
@@ -81,6 +79,14 @@ class ProtoNet(Learner):
         """-|f(x) - c_k|² for every class k."""
         known = _class_sums(state.model, state.remembered, self.recipe.outputs)
         return self._logits(state.model, support, known, query)
+
+    def recall(self, state: ProtoNetState, memory: Shots) -> ProtoNetState:
+        """The task that has just ended is an earlier one now."""
+        return ProtoNetState(state.model, state.optimiser, self._remembered(memory))
+
+    def _remembered(self, memory: Shots) -> Shots:
+        count = jnp.minimum(memory.count, self.remembered)
+        return Shots(*_first(memory, self.remembered), count).without_padding_content()
 
     def _logits(
         self, model: PyTree[Any], support: Shots, remembered: ClassSums, query: PyTree[Array]

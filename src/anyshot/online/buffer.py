@@ -51,16 +51,22 @@ class Buffer(eqx.Module):
     ) -> Drawn:
         """What a learner wants for one update; `position` is the current task's."""
         of_episodes, of_batch, of_current, of_memory = jax.random.split(key, 4)
-        earlier = jnp.arange(stream.positions) < position
-        memory = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
-        current = jnp.where(jnp.arange(stream.positions) == position, self.received, 0)
+        own = jnp.where(jnp.arange(stream.positions) == position, self.received, 0)
+        # In pretraining the current task has nothing yet, and those there are take its place.
+        current = jnp.where(self.received[position] > 0, own, self.received)
         size = protocol.batch
         return Drawn(
             episodes=self.episodes(stream, protocol, of_episodes) if "episodes" in wants else None,
             batch=flat(stream, self.received, size, of_batch) if "batch" in wants else None,
             current=flat(stream, current, size, of_current) if "current" in wants else None,
-            memory=flat(stream, memory, size, of_memory) if "memory" in wants else None,
+            memory=self.memory(stream, protocol, position, of_memory) if "memory" in wants else None,
         )
+
+    def memory(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
+        """Datapoints of earlier tasks, of which the first `memory_per_task` each are remembered."""
+        earlier = jnp.arange(stream.positions) < position
+        remembered = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
+        return flat(stream, remembered, protocol.batch, key)
 
     def episodes(self, stream: Stream, protocol: Protocol, key: Key[Array, ""]) -> Episodes:
         """Tasks uniform over those seen, K uniform over what they allow, shots and validation points of each."""

@@ -8,6 +8,7 @@ used up. One compiled function runs as many rounds as asked for; nothing is comp
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -60,6 +61,9 @@ class Record(NamedTuple):
     rates: dict[str, Float[Array, "..."]]
 
 
+Carry = tuple[OnlineState, Record, Int[Array, ""]]
+
+
 class OnlineLoop(eqx.Module):
     """A learner in a protocol: `start` it, then `run` rounds.
 
@@ -78,6 +82,8 @@ class OnlineLoop(eqx.Module):
     dispatch: int = eqx.field(static=True, default=20)
 
     def __check_init__(self) -> None:
+        if type(self.dispatch) is not int or self.dispatch < 1:
+            raise InputError(f"dispatch must be a whole number of at least 1, got {self.dispatch!r}")
         if self.protocol.measure == "accuracy" and self.protocol.advance and not self.classification:
             raise InputError("measure must be 'loss' in a regression, got 'accuracy'")
 
@@ -97,19 +103,22 @@ class OnlineLoop(eqx.Module):
             the state, records with a leading axis of length `dispatch`, and how many of them are filled.
         """
         shape = jax.eval_shape(lambda: self.round(stream, state, key)[1])
+        arrays, static = eqx.partition(state, eqx.is_array)  # a model may hold functions, which no loop can carry
         empty = jax.tree.map(lambda leaf: jnp.zeros((self.dispatch, *leaf.shape), leaf.dtype), shape)
         most = jnp.minimum(rounds, self.dispatch)
 
-        def unfinished(carry: tuple[OnlineState, Record, Int[Array, ""]]) -> Bool[Array, ""]:
+        def unfinished(carry: Carry) -> Bool[Array, ""]:
             state, _, done = carry
             return (done < most) & state.finite & (state.position < stream.positions)
 
-        def one(carry: tuple[OnlineState, Record, Int[Array, ""]]) -> tuple[OnlineState, Record, Int[Array, ""]]:
-            state, records, done = carry
-            state, record = self.round(stream, state, key)
-            return state, jax.tree.map(lambda all_, one: all_.at[done].set(one), records, record), done + 1
+        def one(carry: Carry) -> Carry:
+            arrays, records, done = carry
+            state, record = self.round(stream, eqx.combine(arrays, static), key)
+            records = jax.tree.map(lambda all_, one: all_.at[done].set(one), records, record)
+            return eqx.filter(state, eqx.is_array), records, done + 1
 
-        return lax.while_loop(unfinished, one, (state, empty, jnp.zeros((), jnp.int32)))
+        arrays, records, done = lax.while_loop(unfinished, one, (arrays, empty, jnp.zeros((), jnp.int32)))
+        return eqx.combine(arrays, static), records, done
 
     def round(self, stream: Stream, state: OnlineState, key: Key[Array, ""]) -> tuple[OnlineState, Record]:
         """One round: arrival, updates, evaluation, and whether the task has ended."""
@@ -122,9 +131,14 @@ class OnlineLoop(eqx.Module):
             arriving, lambda b: b.arrived(state.position, rules.arrive, stream.capacity), lambda b: b, state.buffer
         )
         learner, metrics = self.learned(stream, state, buffer, of_updates, learning)
+        if "memory" in self.learner.wants:  # what the last update remembered may lack the task that has just ended
+            of_recall = jax.random.fold_in(of_evaluation, 1)
+            learner = self.learner.recall(learner, buffer.memory(stream, rules, state.position, of_recall))
         support = buffer.support(stream, rules, state.position, of_evaluation)
-        loss, accuracy = self.evaluated(stream, learner, support, state.position)
-        mastered = accuracy >= rules.threshold if rules.measure == "accuracy" else loss <= rules.threshold
+        loss, right = self.evaluated(stream, learner, support, state.position)
+        # Counts are compared, not quotients: 85 right of 100 must reach a threshold of 0.85 whatever rounding does.
+        enough = math.ceil(rules.threshold * rules.test - 1e-9)
+        mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
         finite = jnp.isfinite(loss) & _all_finite(learner)
@@ -142,7 +156,7 @@ class OnlineLoop(eqx.Module):
             buffer.received[state.position],
             support.count,
             loss,
-            accuracy,
+            right / rules.test if self.classification else jnp.full_like(loss, jnp.nan),
             mastered,
             ended,
             pretraining,
@@ -177,14 +191,14 @@ class OnlineLoop(eqx.Module):
 
     def evaluated(
         self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
-    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        """Mean loss and accuracy on the task's test data after adapting to the shots."""
+    ) -> tuple[Float[Array, ""], Int[Array, ""]]:
+        """Mean loss on the task's test data after adapting to the shots, and how many classes were right."""
         x, y = stream.test_set(position)
         outputs = self.learner.predict(learner, support, x)
         loss = jnp.mean(jax.vmap(self.loss)(outputs, y))
         if not self.classification:
-            return loss, jnp.full_like(loss, jnp.nan)
-        return loss, jnp.mean(jnp.argmax(outputs, axis=-1) == y).astype(loss.dtype)
+            return loss, jnp.zeros((), jnp.int32)
+        return loss, jnp.sum(jnp.argmax(outputs, axis=-1) == y, dtype=jnp.int32)
 
 
 def _all_finite(tree: PyTree[Any]) -> Bool[Array, ""]:

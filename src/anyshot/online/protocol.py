@@ -64,6 +64,13 @@ class Protocol:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < value:
                 raise InputError(f"{name} must be a whole number of at least {value}, got {given!r}")
+        for name in ("advance", "overlap"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, (int, float)):
+            raise InputError(f"threshold must be a number, got {self.threshold!r}")
+        if self.tasks is not None and type(self.tasks) is not int:
+            raise InputError(f"tasks must be a whole number, or None for all, got {self.tasks!r}")
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold must be a finite number, got {self.threshold}")
         if self.measure not in ("accuracy", "loss"):

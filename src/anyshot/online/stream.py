@@ -62,7 +62,7 @@ def make_stream(tasks: TaskSet, protocol: Protocol, key: Key[Array, ""]) -> Stre
     wanted = protocol.rounds * protocol.arrive
     capacity = wanted if tasks.unit > 1 else min(wanted, tasks.given.shape[1])  # pairs are never used up
     of_order, of_given, of_test = jax.random.split(key, 3)
-    order = jnp.argsort(jax.random.bits(of_order, (tasks.tasks,)))[:positions]
+    order = jnp.argsort(jax.random.bits(of_order, (tasks.tasks,), jnp.uint32))[:positions]
 
     def rows(key: Key[Array, ""], count: int, part: str) -> Rows:
         draw = jax.vmap(lambda one, task: tasks.draw(one, task, count, part))  # type: ignore[arg-type]
@@ -82,7 +82,9 @@ def check_fits(tasks: TaskSet, protocol: Protocol) -> None:
         raise InputError(f"pretrain_tasks is {protocol.pretrain_tasks}, but the stream has {positions} tasks in all")
     if tasks.unit == 1 and protocol.test > tasks.held.shape[1]:
         raise InputError(f"test is {protocol.test}, but a task of {tasks.name} has {tasks.held.shape[1]} examples held")
-    for name in ("arrive", "max_shots", "validation", "test"):
+    if tasks.given.shape[1] == 0:
+        raise InputError(f"{tasks.name} has no examples that may be given out: given is empty")
+    for name in ("arrive", "max_shots", "validation", "test", "batch", "memory_per_task"):
         value = getattr(protocol, name)
         if value % tasks.unit:
             raise InputError(f"{name} must be a multiple of {tasks.unit} on {tasks.name}, got {value}")

@@ -107,7 +107,7 @@ class TaskSet(eqx.Module):
         if count > rows.shape[1]:
             raise InputError(f"count is {count}, but a task of {self.name} has {rows.shape[1]} examples {part}")
         # A random key per row and the smallest `count` of them: one sort, and cheap to batch over tasks.
-        order = jnp.argsort(jax.random.bits(key, (rows.shape[1],)))[:count]
+        order = jnp.argsort(jax.random.bits(key, (rows.shape[1],), jnp.uint32))[:count]
         return gather(gather(rows, task), order)
 
     def look_up(self, rows: Ints) -> tuple[Shaped[Any, "..."], Shaped[Any, "..."]]:

@@ -41,8 +41,8 @@ class ClassTasks(TaskSet):
                 f"but a class of {self.name} has {per_class}"
             )
         of_classes, of_examples = jax.random.split(key)
-        classes = jnp.argsort(jax.random.bits(of_classes, (self.tasks,)))[:ways]
-        order = jnp.argsort(jax.random.bits(of_examples, (ways, per_class)), axis=1)[:, : size + queries]
+        classes = jnp.argsort(jax.random.bits(of_classes, (self.tasks,), jnp.uint32))[:ways]
+        order = jnp.argsort(jax.random.bits(of_examples, (ways, per_class), jnp.uint32), axis=1)[:, : size + queries]
         rows = jnp.take_along_axis(jnp.asarray(gather(self.given, classes)), order, axis=1).T
         labels = jnp.broadcast_to(jnp.arange(ways, dtype=jnp.int32), rows.shape)
 
