@@ -331,7 +331,8 @@ def test_shows_a_bar_on_a_terminal(server: Server, monkeypatch: pytest.MonkeyPat
 # Processes ----------------------------------------------------------------------------------------------------------
 
 CHILD = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored in what runs in the background
 from anyshot.tasks import store
 heavy = {"jax", "numpy", "equinox", "pooch", "requests", "rich"} & set(sys.modules)
 assert not heavy, heavy

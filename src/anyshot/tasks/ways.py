@@ -19,7 +19,7 @@ class ClassTasks(TaskSet):
     >>> classes = ClassTasks("toy", np.arange(12.0), np.repeat([0, 1, 2], 4), rows, rows[:, :0], ("a", "b", "c"))
     >>> episode = classes.episode(jax.random.key(0), ways=2, shots=1, queries=2)
     >>> print(episode.train.x.astype(int), episode.train.y, episode.val.x.astype(int), episode.val.y)
-    [4 8] [0 1] [ 7  9  6 10] [0 1 0 1]
+    [4 9] [0 1] [ 5 10  7  8] [0 1 0 1]
     """
 
     def episode(self, key: Key[Array, ""], ways: int, shots: int, queries: int, size: int | None = None) -> Episodes:
