@@ -1,0 +1,1 @@
+"""Results of runs, and the script that makes them."""
