@@ -1,4 +1,4 @@
-"""Small JSON summaries of finished runs, to be kept with the code: `python -m results.summarise RUN..."""
+"""Small JSON summaries of finished runs, to be kept with the code: `python -m results.summarise RUN...`."""
 
 from __future__ import annotations
 
