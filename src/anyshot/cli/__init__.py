@@ -12,6 +12,8 @@ COMMANDS = {
     "compare": "compare methods on the same streams: a table with paired differences",
     "report": "a page with table and figures about runs, which needs no network",
     "data": "the task sets: list, fetch, verify, show",
+    "presets": "the experiments that can be run by name",
+    "learners": "the methods, and where in the paper they are",
 }
 HELP = """usage: anyshot COMMAND ...
 
@@ -47,8 +49,9 @@ def main() -> None:
 
 def _dispatch(words: list[str]) -> None:
     if not words or words[0] in ("-h", "--help", "help"):
-        width = max(map(len, COMMANDS))
-        print(HELP.format(commands="\n".join(f"  {name:{width}}  {told}" for name, told in COMMANDS.items())))
+        from anyshot.cli.listing import listed
+
+        print(HELP.format(commands=listed(COMMANDS)))
         if not words:
             sys.exit(2)
     elif words == ["--version"]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import tyro
 
+from anyshot.cli.listing import listed
 from anyshot.errors import InputError
 from anyshot.learners.names import LEARNERS
 from anyshot.learners.numbers import Numbers
@@ -65,7 +66,7 @@ class Options:
 def main(words: list[str]) -> None:
     """Run the command."""
     if not words or words[0] in ("-h", "--help"):
-        print(HELP.format(presets=_listed({n: told for n, (_, told) in PRESETS.items()}), learners=_listed(LEARNERS)))
+        print(HELP.format(presets=listed({n: told for n, (_, told) in PRESETS.items()}), learners=listed(LEARNERS)))
         sys.exit(0 if words else 2)
     if words[0] == "--resume":
         resume = tyro.cli(Resume, args=words, prog="anyshot run")
@@ -108,11 +109,6 @@ class Resume:
         parts = {part: getattr(settings, part) for part in ("data", "network", "numbers", "protocol")}
         how = {name: getattr(self, name) for name in ("device", "checkpoint_seconds", "quiet")}
         return Options(out=self.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
-
-
-def _listed(lines: dict[str, str]) -> str:
-    width = max(map(len, lines))
-    return "\n".join(f"  {name:{width}}  {told}" for name, told in lines.items())
 
 
 def _run(options: Options) -> None:
