@@ -280,6 +280,7 @@ def test_settings_and_seeds_of_show(no_data: Path, anyshot: Anyshot) -> None:
     assert sheet("--seed", "1") == sheet("--seed", "1")
 
 
+@pytest.mark.slow
 def test_large_sheets_are_drawn_in_time(no_data: Path, anyshot: Anyshot) -> None:
     started = time.perf_counter()
     out = no_data / "sheet.png"

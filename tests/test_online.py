@@ -165,6 +165,14 @@ CASES = [
     Case("ftml-vs", pairs, (), IN_TURN),
 ]
 SPLIT = CASES[0]
+# Every method is compared on classes; of the regressions, those much like others wait for `make test-slow`.
+LATER = {"ftml", "ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form"}
+COMPARED = [
+    pytest.param(
+        case, marks=pytest.mark.slow if case.tasks is regression and case.learner in LATER else [], id=str(case)
+    )
+    for case in CASES
+]
 
 
 @functools.cache
@@ -259,7 +267,7 @@ def test_there_is_a_case_for_every_learner_and_kind_of_task() -> None:
         assert (learner, "regression") in covered or learner == "protonet"
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", COMPARED)
 def test_the_compiled_loop_writes_the_ledger_of_the_plain_one(case: Case) -> None:
     _, records, _ = compiled(case)
     rows = plain(case).ledger
@@ -274,7 +282,7 @@ def test_the_compiled_loop_writes_the_ledger_of_the_plain_one(case: Case) -> Non
         near(records.rates["alpha"], [row.rates for row in rows])
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", COMPARED)
 def test_the_compiled_loop_ends_with_the_state_of_the_plain_one(case: Case) -> None:
     state, _, _ = compiled(case)
     result = plain(case)

@@ -125,7 +125,9 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, which: random.Random, chance: floa
         monkeypatch.setattr(os, name, call)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize(
+    "seed", [seed if seed < 8 else pytest.param(seed, marks=pytest.mark.slow) for seed in range(20)]
+)
 def test_a_run_that_crashes_again_and_again_ends_byte_equal(
     seed: int, uninterrupted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
