@@ -674,6 +674,12 @@ def test_zip_knows_where_a_name_ends_and_content_begins() -> None:
     assert hashed(zipped([("a", b""), ("b", b"")]), "a.zip", "zip") != hashed(zipped([("a", b"b")]), "a.zip", "zip")
 
 
+def test_zip_made_on_a_mac_is_the_same() -> None:
+    plain = [("a/1.png", b"one"), ("a/2.png", b"two")]
+    added = [("__MACOSX/a/._1.png", b"mac"), ("a/.DS_Store", b"finder")]
+    assert hashed(zipped(plain + added), "a.zip", "zip") == hashed(zipped(plain), "a.zip", "zip")
+
+
 @given(st.data(), st.sampled_from(["gzip", "zip"]))
 def test_damaged_archives_never_pass_and_raise_nothing_else(data: st.DataObject, inside: str) -> None:
     packed = bytearray(gzip.compress(BODY[:200]) if inside == "gzip" else zipped([("a", BODY[:200]), ("b", b"1" * 99)]))

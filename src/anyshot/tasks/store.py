@@ -107,13 +107,18 @@ def content_sha256(path: Path, inside: str) -> str:
 def _zip_sha256(raw: IO[bytes]) -> str:
     digest = hashlib.sha256()
     with zipfile.ZipFile(raw) as archive:
-        for member in sorted((m for m in archive.infolist() if not m.is_dir()), key=lambda m: m.filename):
+        for member in sorted((m for m in archive.infolist() if _is_content(m)), key=lambda m: m.filename):
             content = hashlib.sha256()
             with archive.open(member) as stream:
                 while block := stream.read(1 << 20):
                     content.update(block)
             digest.update(hashlib.sha256(member.filename.encode()).digest() + content.digest())
     return digest.hexdigest()
+
+
+def _is_content(member: zipfile.ZipInfo) -> bool:
+    """Folders are no content, nor is what a Mac adds to every archive it makes."""
+    return not (member.is_dir() or member.filename.startswith("__MACOSX/") or member.filename.endswith(".DS_Store"))
 
 
 def _cached(file: DataFile) -> Path:
