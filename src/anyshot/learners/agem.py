@@ -9,27 +9,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.adaptation import Shots
-from anyshot.learners.descent import descended, optimiser_state
-from anyshot.learners.learner import Drawn, Learner, Want
-from anyshot.learners.recipe import Recipe
-from anyshot.learners.toe import ModelState
+from anyshot.learners.descent import descended
+from anyshot.learners.learner import Drawn, Want
+from anyshot.learners.toe import TOE, ModelState
 
 
-class AGEM(Learner):
+class AGEM(TOE):
     """Steps along the current task's gradient, projected where it conflicts with that of the memory; never adapted."""
-
-    recipe: Recipe = eqx.field(static=True)
 
     @property
     def wants(self) -> frozenset[Want]:
         """Datapoints of the current task, and of the memory of earlier tasks."""
         return frozenset({"current", "memory"})
-
-    def init(self, key: Key[Array, ""]) -> ModelState:
-        """Random weights."""
-        model = self.recipe.network(key, self.recipe.outputs)
-        return ModelState(model, optimiser_state(self.recipe.optimiser(), model))
 
     def update(
         self, state: ModelState, drawn: Drawn, key: Key[Array, ""]
@@ -44,10 +35,6 @@ class AGEM(Learner):
         direction = projected(gradient, reference)
         model, optimiser = descended(self.recipe.optimiser(), direction, state.optimiser, state.model)
         return ModelState(model, optimiser), {"loss": loss, "memory_loss": memory_loss}
-
-    def predict(self, state: ModelState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
-        """h(x; θ)."""
-        return jax.vmap(state.model)(query)
 
 
 def projected(gradient: PyTree[Any], reference: PyTree[Any]) -> PyTree[Any]:
