@@ -75,8 +75,7 @@ def main(words: list[str]) -> None:
     name = words[0]
     if name.startswith("-"):
         raise InputError(f"a preset must come first, got {name!r}; there are {', '.join(PRESETS)}")
-    chosen = preset(name)
-    parts = {part: getattr(chosen, part) for part in ("data", "network", "numbers", "protocol")}
+    parts = dict(preset(name))
     _run(
         tyro.cli(
             Options, args=words[1:], default=Options(**parts), prog=f"anyshot run {name}", description=PRESETS[name][1]
@@ -105,16 +104,13 @@ class Resume:
         from anyshot.runs.folder import read_experiment
 
         found = read_experiment(self.resume)
-        settings = settings_from(found["settings"])
-        parts = {part: getattr(settings, part) for part in ("data", "network", "numbers", "protocol")}
+        parts = dict(settings_from(found["settings"]))
         how = {name: getattr(self, name) for name in ("device", "checkpoint_seconds", "quiet")}
         return Options(out=self.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
 
 
 def _run(options: Options) -> None:
-    settings = settings_from(
-        {"data": options.data, "network": options.network, "numbers": options.numbers, "protocol": options.protocol}
-    )
+    settings = settings_from({part: getattr(options, part) for part in Settings.model_fields})
     if not 0 <= options.checkpoint_seconds < float("inf"):
         raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {options.checkpoint_seconds}")
     if options.out is None:
@@ -134,7 +130,7 @@ def _run(options: Options) -> None:
             experiment,
             options.out,
             checkpoint_seconds=options.checkpoint_seconds,
-            watch=Progress(say, settings.protocol.tasks),
+            watch=Progress(say),
             warn=lambda sentence: print(f"anyshot: warning: {sentence}", file=sys.stderr, flush=True),
         )
     except KeyboardInterrupt:
@@ -149,7 +145,7 @@ def _run(options: Options) -> None:
 class Progress:
     """A line for what takes long, and for every task that has ended."""
 
-    def __init__(self, say: Any, tasks: int | None) -> None:
+    def __init__(self, say: Any) -> None:
         self.say = say
         self.spoken = time.monotonic()
 

@@ -40,7 +40,6 @@ class Events:
         position, ended = int(records.position[number]), bool(records.ended[number])
         loss, labels = float(records.loss[number]), int(records.received[number])
         self.total_loss += loss
-        # Only the first evaluation of a task, that of zero shots, comes without new labels.
         event: dict[str, Any] = {
             "position": position,
             "task": self.names[position],

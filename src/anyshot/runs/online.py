@@ -90,7 +90,7 @@ def _run(
             lines = events.of(jax.device_get(records), int(done))
             if not bool(state.finite):
                 raise RunError(_not_finite(lines[-1], folder.path))
-            folder.append([line for line in lines if line])
+            folder.append(lines)
             for line in lines:
                 watch("evaluated", line)
             seconds = time.monotonic() - started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,16 @@ from anyshot.runs.reading import read_events, read_experiment, read_summary
 from anyshot.runs.settings import settings_from
 
 
-def estimate_regret(folder: Path, steps: int = 1000) -> dict[str, Any]:
-    """Cumulative loss, that of the comparator after `steps` more steps on all data, and their difference."""
+def estimate_regret(
+    folder: Path, steps: int = 1000, warn: Callable[[str], None] = lambda sentence: None
+) -> dict[str, Any]:
+    """Cumulative loss, that of the comparator after `steps` more steps on all data, and their difference.
+
+    Args:
+        folder: of a finished run.
+        steps: the comparator is trained on for, from the run's final state.
+        warn: called with one sentence if a checkpoint is damaged and an earlier one is used.
+    """
     if steps < 0:
         raise InputError(f"steps must be at least 0, got {steps}")
     if read_summary(folder) is None:  # it has not seen all its tasks yet
@@ -35,8 +44,7 @@ def estimate_regret(folder: Path, steps: int = 1000) -> dict[str, Any]:
             f"{folder} was run on other data: {found['fingerprint']}, not {tasks.fingerprint}; bring that back"
         )
     loop, stream, keys = experiment.loop(tasks), experiment.stream(tasks), experiment.keys()
-    warnings: list[str] = []
-    checkpoint = checkpoints.load(folder / CHECKPOINTS, warnings.append)
+    checkpoint = checkpoints.load(folder / CHECKPOINTS, warn)
     if checkpoint is None:
         raise DataError(f"{folder} has no checkpoint to start the comparator from; run it again")
     state = everywhere(restored(eqx.filter_jit(loop.start)(stream, keys["start"]), checkpoint.arrays))

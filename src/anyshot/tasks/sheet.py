@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from anyshot.tasks.pairs import PairTasks
 from anyshot.tasks.randomness import permutation
 from anyshot.tasks.taskset import TaskSet
 from anyshot.tasks.ways import ClassTasks
+from anyshot.unfinished import unfinished_folder
 
 MOST = 2000  # pictures on a sheet: more are too small to see, or too many to draw
 
@@ -125,22 +124,8 @@ def save(figure: Figure, out: Path) -> None:
     """Write the sheet under a temporary name beside `out`, then move it into place."""
     check_out(out)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=out.parent, prefix=f".{out.stem}-", suffix=out.suffix, delete=False
-        ) as file:
-            unfinished = Path(file.name)
-        try:
-            figure.savefig(unfinished, dpi=110)
-            unfinished.chmod(0o666 & ~_umask())
-            unfinished.replace(out)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        with unfinished_folder(out.parent) as unfinished:
+            figure.savefig(unfinished / out.name, dpi=110)
+            (unfinished / out.name).replace(out)
     except OSError as error:
         raise InputError(f"out must be a file that can be written, {out} is not: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
