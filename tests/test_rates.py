@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import anyshot
 from anyshot import (
     ClosedForm,
     Constant,
@@ -71,6 +72,15 @@ def formula(kind: str, size: float, eta: float, s: int) -> float:
 def test_formula(kind: str, s: int, size: float, eta: float) -> None:
     for leaf in jax.tree.leaves(make(kind, size, eta)(s)):
         np.testing.assert_allclose(leaf, formula(kind, size, eta, s), rtol=1e-9, atol=1e-16 * size)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_numbers_of_a_recipe_are_where_a_rule_starts(kind: str) -> None:
+    rule = getattr(anyshot, kind).initial(MODEL, inner_rate=0.3, eta=0.7, max_shots=M)
+    eta = 1.0 if kind == "ClosedForm" else 0.7  # measured, not given: C1 and C2 are one before that
+    for s in (0, 2, M, M + 2):
+        for leaf in jax.tree.leaves(rule(s)):
+            np.testing.assert_allclose(leaf, formula(kind, 0.3, eta, s), rtol=1e-9, atol=1e-17)
 
 
 @given(s=numbers_of_shots, logs=st.lists(logarithms, min_size=M + 1, max_size=M + 1))

@@ -23,6 +23,7 @@ class Numbers:
         meta_clip: largest norm of the (meta-)gradient.
         kl_coefficient: of meta-regularisation, times the KL summed over all weights; 0: point weights.
         embedding: size of a prototype (ProtoNet).
+        memory: size of the features, the label's embedding and the summary (MANN).
         tasks: how the tasks of a meta-batch are computed: together, in turn, or as suits the device.
     """
 
@@ -37,6 +38,7 @@ class Numbers:
     meta_clip: float = 10.0
     kl_coefficient: float = 0.0
     embedding: int = 64
+    memory: int = 256
     tasks: Literal["auto", "together", "in turn"] = "auto"
 
     def __post_init__(self) -> None:
@@ -44,7 +46,7 @@ class Numbers:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise InputError(f"{name} must be a positive, finite number, got {value}")
-        for name in ("inner_steps", "embedding"):
+        for name in ("inner_steps", "embedding", "memory"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.kl_coefficient < math.inf:

@@ -33,12 +33,13 @@ class ProtoNet(Learner):
     """
 
     recipe: Recipe = eqx.field(static=True)
-    example: Any = eqx.field(static=True)  # shape and dtype of one input and label, to make room for the memory
     remembered: int = eqx.field(static=True, default=200)
 
     def __check_init__(self) -> None:
         if not self.recipe.classification:
             raise InputError("protonet needs classes to make prototypes of, and this task set is a regression")
+        if self.recipe.example is None:
+            raise InputError("example must be shape and dtype of one input and label in protonet's recipe, got None")
 
     @property
     def wants(self) -> frozenset[Want]:
@@ -48,7 +49,7 @@ class ProtoNet(Learner):
     def init(self, key: Key[Array, ""]) -> ProtoNetState:
         """Random weights, nothing remembered."""
         model = self.recipe.network(key, self.recipe.embedding)
-        x, y = (jnp.zeros((self.remembered, *leaf.shape), leaf.dtype) for leaf in self.example)
+        x, y = (jnp.zeros((self.remembered, *leaf.shape), leaf.dtype) for leaf in self.recipe.example)
         empty = Shots(x, y, jnp.zeros((), jnp.int32))
         return ProtoNetState(model, optimiser_state(self.recipe.optimiser(), model), empty)
 

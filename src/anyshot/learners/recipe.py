@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import optax  # type: ignore[import-untyped]
@@ -22,6 +22,7 @@ class Recipe(Numbers):
         loss: of one datapoint.
         classification: whether labels are classes; else targets of a regression.
         max_shots: M.
+        example: shape and dtype of one input and label, for a method that makes room for them (ProtoNet).
     """
 
     network: Callable[[Any, int], Any]
@@ -29,6 +30,7 @@ class Recipe(Numbers):
     loss: Loss
     classification: bool
     max_shots: int = 20
+    example: Any = field(default=None, hash=False)  # an input may be a dict, which has no hash
 
     def update(self) -> Update:
         """U."""

@@ -23,6 +23,7 @@ from anyshot.learners import Learner
 from anyshot.online.buffer import Buffer
 from anyshot.online.protocol import Protocol
 from anyshot.online.stream import Stream
+from anyshot.rounds import all_finite, run_rounds
 
 
 class OnlineState(eqx.Module):
@@ -59,9 +60,6 @@ class Record(NamedTuple):
     pretraining: Bool[Array, ""]
     metrics: dict[str, Float[Array, ""]]
     rates: dict[str, Float[Array, "..."]]
-
-
-Carry = tuple[OnlineState, Record, Int[Array, ""]]
 
 
 class OnlineLoop(eqx.Module):
@@ -102,23 +100,13 @@ class OnlineLoop(eqx.Module):
         Returns:
             the state, records with a leading axis of length `dispatch`, and how many of them are filled.
         """
-        shape = jax.eval_shape(lambda: self.round(stream, state, key)[1])
-        arrays, static = eqx.partition(state, eqx.is_array)  # a model may hold functions, which no loop can carry
-        empty = jax.tree.map(lambda leaf: jnp.zeros((self.dispatch, *leaf.shape), leaf.dtype), shape)
-        most = jnp.minimum(rounds, self.dispatch)
-
-        def unfinished(carry: Carry) -> Bool[Array, ""]:
-            state, _, done = carry
-            return (done < most) & state.finite & (state.position < stream.positions)
-
-        def one(carry: Carry) -> Carry:
-            arrays, records, done = carry
-            state, record = self.round(stream, eqx.combine(arrays, static), key)
-            records = jax.tree.map(lambda all_, one: all_.at[done].set(one), records, record)
-            return eqx.filter(state, eqx.is_array), records, done + 1
-
-        arrays, records, done = lax.while_loop(unfinished, one, (arrays, empty, jnp.zeros((), jnp.int32)))
-        return eqx.combine(arrays, static), records, done
+        return run_rounds(
+            lambda state: self.round(stream, state, key),
+            lambda state: state.finite & (state.position < stream.positions),
+            state,
+            rounds,
+            self.dispatch,
+        )
 
     def round(self, stream: Stream, state: OnlineState, key: Key[Array, ""]) -> tuple[OnlineState, Record]:
         """One round: arrival, updates, evaluation, and whether the task has ended."""
@@ -141,7 +129,7 @@ class OnlineLoop(eqx.Module):
         mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
-        finite = jnp.isfinite(loss) & _all_finite(learner)
+        finite = jnp.isfinite(loss) & all_finite(learner)
         new = OnlineState(
             learner,
             buffer,
@@ -199,8 +187,3 @@ class OnlineLoop(eqx.Module):
         if not self.classification:
             return loss, jnp.zeros((), jnp.int32)
         return loss, jnp.sum(jnp.argmax(outputs, axis=-1) == y, dtype=jnp.int32)
-
-
-def _all_finite(tree: PyTree[Any]) -> Bool[Array, ""]:
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
-    return jnp.all(jnp.stack([jnp.asarray(True), *(jnp.all(jnp.isfinite(leaf)) for leaf in leaves)]))

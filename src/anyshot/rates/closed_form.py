@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from anyshot.inputs import check_not_negative
 from anyshot.rates.rule import Count, Rate, at_most, check_max_shots, fraction_of_full_step, log_array
@@ -40,6 +42,11 @@ class ClosedForm(Rate):
         self.gradient_variance = jnp.asarray(gradient_variance, dtype=float)
         self.squared_mean_gradient = jnp.asarray(squared_mean_gradient, dtype=float)
         self.max_shots = max_shots
+
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> ClosedForm:
+        """β starts at the inner rate; C1 and C2 are to be measured."""
+        return cls(inner_rate, max_shots=max_shots)
 
     @property
     def beta(self) -> Float[Array, ""]:

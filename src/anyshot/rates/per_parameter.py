@@ -26,6 +26,11 @@ class PerParameter(Rate):
     def __init__(self, model: PyTree[Any], alpha: float = 0.1):
         self.log_alpha = like_parameters(model, log_array("alpha", alpha))
 
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> PerParameter:
+        """Every α starts at the inner rate."""
+        return cls(model, inner_rate)
+
     def __call__(self, shots: Count) -> PyTree[Float[Array, "..."]]:
         """The learned step size of every parameter."""
         check_single(shots)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from anyshot.rates.rule import Count, Rate, at_most, check_max_shots, log_array
 
@@ -24,6 +26,11 @@ class PerShot(Rate):
         check_max_shots(max_shots)
         self.log_alpha = jnp.full(max_shots + 1, log_array("alpha", alpha))
         self.max_shots = max_shots
+
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> PerShot:
+        """Every α_s starts at the inner rate."""
+        return cls(inner_rate, max_shots)
 
     def __call__(self, shots: Count) -> Float[Array, "..."]:
         """The step size learned for this number of shots."""

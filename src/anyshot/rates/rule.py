@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -17,12 +18,24 @@ Count = Int[Array, "..."] | int
 class Rate(eqx.Module):
     """A step-size rule α_s. Its floating-point arrays are meta-learned next to the weights.
 
-    To add a rule, subclass this in one file and give it `__call__`.
+    To add a rule, subclass this in one file and give it `__call__`; with `initial` it can be listed by name, too.
     """
 
     @abc.abstractmethod
     def __call__(self, shots: Count) -> Float[Array, "..."] | PyTree[Float[Array, "..."]]:
         """The step size for adapting on `shots` datapoints: a scalar, or a PyTree with one array per parameter."""
+
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> Rate:
+        """The rule as learning begins; each takes what it needs.
+
+        Args:
+            model: whose parameters a rule may have a step size for.
+            inner_rate: the step size, or where a learned one (α, β) starts.
+            eta: where a learned η starts.
+            max_shots: M.
+        """
+        raise NotImplementedError(f"{cls.__name__} must have the class method `initial` to be made by name")
 
 
 def at_most(shots: Count, max_shots: int) -> Int[Array, "..."]:

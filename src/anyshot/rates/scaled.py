@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from anyshot.rates.rule import Count, Rate, at_most, check_max_shots, fraction_of_full_step, log_array
 
@@ -28,6 +30,11 @@ class Scaled(Rate):
         self.log_beta = log_array("beta", beta)
         self.log_eta = log_array("eta", eta)
         self.max_shots = max_shots
+
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> Scaled:
+        """β starts at the inner rate, η at `eta`."""
+        return cls(inner_rate, eta, max_shots)
 
     @property
     def beta(self) -> Float[Array, ""]:

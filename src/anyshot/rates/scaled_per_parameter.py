@@ -31,6 +31,11 @@ class ScaledPerParameter(Rate):
         self.log_eta = log_array("eta", eta)
         self.max_shots = max_shots
 
+    @classmethod
+    def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> ScaledPerParameter:
+        """Every β starts at the inner rate, η at `eta`."""
+        return cls(model, inner_rate, eta, max_shots)
+
     @property
     def eta(self) -> Float[Array, ""]:
         """η, how fast the step grows with the shots."""

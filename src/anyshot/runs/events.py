@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,20 @@ class Events:
         """The events of the first `count` records."""
         return [self._event(records, number) for number in range(count)]
 
+    def kept(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+        return {"total_loss": self.total_loss, "total_labels": self.total_labels}
+
+    def go_on(self, kept: dict[str, Any]) -> None:
+        """Be as it was then."""
+        self.total_loss, self.total_labels = kept["total_loss"], kept["total_labels"]
+
     def summary(self) -> dict[str, Any]:
         """The sums at the end of a run."""
         return {"tasks": len(self.names), "total_loss": self.total_loss, "total_labels": self.total_labels}
 
     def _event(self, records: Record, number: int) -> dict[str, Any]:
-        metrics = {f"train_{name}": _number(values[number]) for name, values in records.metrics.items()}
-        metrics = {name: value for name, value in metrics.items() if value is not None}  # none before the first update
+        metrics = training(records.metrics, number)
         if records.pretraining[number]:
             return {"pretraining": True, **metrics}
         position, ended = int(records.position[number]), bool(records.ended[number])
@@ -46,25 +54,38 @@ class Events:
             "step": int(records.round[number]) * self.protocol.every,
             "labels": labels,
             "shots": int(records.shots[number]),
-            "loss": _number(loss),
-            "accuracy": _number(records.accuracy[number]),
+            "loss": finite(loss),
+            "accuracy": finite(records.accuracy[number]),
             "mastered": bool(records.mastered[number]),
             "ended": ended,
-            "total_loss": _number(self.total_loss),
+            "total_loss": finite(self.total_loss),
             "total_labels": self.total_labels + labels,
             **metrics,
         }
         if event["accuracy"] is None:
             del event["accuracy"]
-        for name, values in records.rates.items():
-            if values[number].ndim == 0:
-                event[name] = _number(values[number])
-            elif ended:
-                event[name] = [_number(value) for value in values[number]]
+        event |= rates(records.rates, number, with_alpha=ended)
         self.total_labels += labels if ended else 0
         return event
 
 
-def _number(value: Any) -> float | None:
+def training(metrics: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """What a learner reported of its updates; nothing before the first one."""
+    named = {f"train_{name}": finite(values[number]) for name, values in metrics.items()}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def rates(named: Mapping[str, Any], number: int, with_alpha: bool) -> dict[str, Any]:
+    """The learned rates; those for every number of shots only where asked for."""
+    event: dict[str, Any] = {}
+    for name, values in named.items():
+        if values[number].ndim == 0:
+            event[name] = finite(values[number])
+        elif with_alpha:
+            event[name] = [finite(value) for value in values[number]]
+    return event
+
+
+def finite(value: Any) -> float | None:
     """A float that JSON can hold, else None."""
     return float(value) if np.isfinite(value) else None

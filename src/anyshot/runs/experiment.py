@@ -14,10 +14,10 @@ from anyshot.adaptation import cross_entropy, squared_error
 from anyshot.devices import everywhere
 from anyshot.errors import InputError
 from anyshot.learners import Recipe, make_learner
-from anyshot.networks import MLP, Conv4, PoseRegressor, Siamese
 from anyshot.online import OnlineLoop, Stream, make_stream
 from anyshot.online.stream import check_fits
-from anyshot.runs.settings import Network, Settings
+from anyshot.runs.networks import NETWORKS
+from anyshot.runs.settings import Data, Network, OfflineSettings, Settings
 from anyshot.tasks import TaskSet, load_tasks
 
 
@@ -37,22 +37,15 @@ class Experiment:
     seed: int
 
     def __post_init__(self) -> None:
-        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or not 0 <= self.seed < 2**32:
-            raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, got {self.seed!r}")
+        check_seed(self.seed)
 
     def describe(self, tasks: TaskSet) -> dict[str, Any]:
         """What is written in the run folder; two runs of the same description give the same bytes."""
-        return {
-            "learner": self.learner,
-            "seed": self.seed,
-            "fingerprint": tasks.fingerprint,
-            "settings": self.settings.model_dump(mode="json"),
-        }
+        return described(self, tasks)
 
     def load_tasks(self) -> TaskSet:
         """The task set, on the host."""
-        data = self.settings.data
-        return load_tasks(data.name, seed=data.seed, rebuild=False, **data.settings)
+        return tasks_of(self.settings.data)
 
     def loop(self, tasks: TaskSet) -> OnlineLoop:
         """The method in its protocol; what cannot be done is refused here, before any work."""
@@ -71,28 +64,46 @@ class Experiment:
         return everywhere(make_stream(tasks.on_device(), self.settings.protocol, self.keys()["stream"]))
 
 
-def recipe_for(settings: Settings, tasks: TaskSet) -> Recipe:
+def check_seed(seed: Any) -> None:
+    """Refuse what is no seed."""
+    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
+        raise InputError(f"seed must be a whole number from 0 to {2**32 - 1}, got {seed!r}")
+
+
+def described(experiment: Any, tasks: TaskSet) -> dict[str, Any]:
+    """Learner, seed, settings and task set of an experiment, as JSON."""
+    return {
+        "learner": experiment.learner,
+        "seed": experiment.seed,
+        "fingerprint": tasks.fingerprint,
+        "settings": experiment.settings.model_dump(mode="json"),
+    }
+
+
+def tasks_of(data: Data) -> TaskSet:
+    """The task set, on the host."""
+    return load_tasks(data.name, seed=data.seed, rebuild=False, **data.settings)
+
+
+def recipe_for(settings: Settings | OfflineSettings, tasks: TaskSet) -> Recipe:
     """Network, loss and numbers for a task set."""
     x, y = tasks.example()
     classification = bool(jnp.issubdtype(y.dtype, jnp.integer))
-    outputs = _classes(tasks) if classification else int(np.prod(y.shape))
+    outputs = (settings.ways or _classes(tasks)) if classification else int(np.prod(y.shape))
     network = _MakeNetwork(settings.network, x.shape)
     _check_network(settings.network, tasks, x.shape)
     loss = cross_entropy if classification else squared_error
     numbers = {name: getattr(settings.numbers, name) for name in asdict(settings.numbers)}
-    return Recipe(network, outputs, loss, classification, settings.protocol.max_shots, **numbers)
+    return Recipe(network, outputs, loss, classification, settings.most_shots, **numbers)
 
 
 def _classes(tasks: TaskSet) -> int:
     return 2 if tasks.unit == 2 else int(np.max(tasks.y)) + 1
 
 
-DIMENSIONS = {"mlp": 1, "pose": 2, "conv4": 3, "siamese": 4}
-
-
 def _check_network(network: Network, tasks: TaskSet, shape: tuple[int, ...]) -> None:
-    if DIMENSIONS[network.kind] != len(shape):
-        suiting = next((kind for kind, dimensions in DIMENSIONS.items() if dimensions == len(shape)), "none")
+    if NETWORKS[network.kind].dimensions != len(shape):
+        suiting = next((name for name, kind in NETWORKS.items() if kind.dimensions == len(shape)), "none")
         raise InputError(
             f"network.kind is {network.kind!r}, but an example of {tasks.name} has shape {shape}; {suiting!r} suits"
         )
@@ -107,13 +118,4 @@ class _MakeNetwork:
 
     def __call__(self, key: Key[Array, ""], outputs: int) -> Any:
         """A model with random weights."""
-        network, shape = self.network, self.shape
-        if network.kind == "mlp":
-            return MLP((shape[0], *network.hidden, outputs), key=key)
-        if network.kind == "pose":
-            return PoseRegressor(shape[0], outputs, network.channels, key=key)
-        if network.kind == "siamese":
-            height, width, channels = shape[1:]
-            return Siamese((height, width, channels), outputs, network.channels, key=key)
-        height, width, channels = shape
-        return Conv4((height, width, channels), outputs, network.channels, network.stride, key=key)
+        return NETWORKS[self.network.kind].made(self.network, self.shape, outputs, key)

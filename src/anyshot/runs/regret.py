@@ -15,9 +15,9 @@ from anyshot.devices import everywhere
 from anyshot.errors import DataError, InputError
 from anyshot.online.regret import losses_in_hindsight, trained_on
 from anyshot.runs import checkpoints
+from anyshot.runs.driving import restored
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import CHECKPOINTS
-from anyshot.runs.online import restored
 from anyshot.runs.reading import read_events, read_experiment, read_summary
 from anyshot.runs.settings import settings_from
 

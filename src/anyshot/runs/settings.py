@@ -1,15 +1,19 @@
-"""The settings of an online experiment: one definition for flags, checks and the file in the run folder."""
+"""The settings of an experiment, online or offline: one definition for flags, checks and the file in the run folder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from anyshot.errors import InputError
 from anyshot.learners.numbers import Numbers
+from anyshot.offline.plan import Plan
 from anyshot.online.protocol import Protocol
+from anyshot.runs.networks import NETWORKS
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Network:
     """The model.
 
     Attributes:
-        kind: conv4 (images), siamese (pairs of images), pose (large grey images), mlp (vectors).
+        kind: which one; conv4 is for images, siamese for pairs of them, pose for large grey ones, mlp for vectors.
         channels: of every convolution.
         stride: of conv4's convolutions (the paper does not say; 2 as in MAML's Omniglot network).
         hidden: widths of the hidden layers of an mlp.
@@ -42,7 +46,7 @@ class Network:
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
-    kind: Literal["conv4", "siamese", "pose", "mlp"] = "conv4"
+    kind: Literal[tuple(NETWORKS)] = "conv4"
     channels: int = 32
     stride: int = 2
     hidden: tuple[int, ...] = (40, 40)
@@ -58,11 +62,50 @@ class Settings(BaseModel):
     numbers: Numbers = Numbers()
     protocol: Protocol = Protocol()
 
+    @property
+    def most_shots(self) -> int:
+        """M, in datapoints."""
+        return self.protocol.max_shots
+
+    @property
+    def ways(self) -> None:
+        """Online, tasks have labels of their own."""
+
+
+class OfflineSettings(BaseModel):
+    """Everything about an offline experiment but the method and the seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    data: Data = Data()
+    network: Network = Network()
+    numbers: Numbers = Numbers()
+    plan: Plan = Plan()
+
+    @property
+    def most_shots(self) -> int:
+        """M, in datapoints."""
+        return self.plan.max_shots * (self.plan.ways or 1)
+
+    @property
+    def ways(self) -> int | None:
+        """Classes of an episode, if they are numbered anew in each."""
+        return self.plan.ways
+
 
 def settings_from(values: dict[str, Any]) -> Settings:
     """Settings from what `Settings.model_dump` or a JSON file gives; raises `InputError` naming what is wrong."""
+    return _validated(Settings, values)
+
+
+def offline_settings_from(values: dict[str, Any]) -> OfflineSettings:
+    """The same for `OfflineSettings`."""
+    return _validated(OfflineSettings, values)
+
+
+def _validated(model: type[Model], values: dict[str, Any]) -> Model:
     try:
-        return Settings.model_validate(values)
+        return model.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
