@@ -150,7 +150,7 @@ def test_the_table_has_the_numbers_that_numpy_and_scipy_have(runs: Any) -> None:
 
 
 def test_the_interval_holds_the_truth_as_often_as_it_says() -> None:
-    from anyshot.report.comparison import Difference
+    from anyshot.report.spread import Difference
 
     draw = np.random.default_rng(0)
     inside = [
@@ -432,6 +432,21 @@ def test_the_page_needs_nothing_else_and_is_well_formed(report: Path, runs: Any)
     assert f"{best.learner} has the lowest mean cumulative loss: {best.loss.mean:,.1f}" in checker.text
     assert "anyshot run rainbow-digits --learner ftml-vs --seed 2" in checker.text
     assert "cpu <&>" in checker.text
+    assert "They cannot be shown: the rainbow-digits here has fingerprint da16d05633fe39c9, that of" in checker.text
+
+
+def test_tasks_that_are_not_here_are_not_fetched_for_a_page(
+    no_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fetched(*given: Any) -> None:
+        raise AssertionError("a report has fetched data")
+
+    monkeypatch.setattr("anyshot.tasks.load.fetch", fetched)
+    monkeypatch.setattr(page, "rendered", lambda figure, form: b"drawn")
+    write_run(tmp_path / "run", "toe", 0, changed("rainbow-mnist", tasks=TASKS, max_shots=4))
+    report_command.main([str(tmp_path / "run"), "--out", str(tmp_path / "report.html")])
+    told = "They cannot be shown: rainbow-mnist is not built here; `anyshot data fetch rainbow-mnist` does it"
+    assert told in (tmp_path / "report.html").read_text("utf-8")
 
 
 def test_the_figures_lie_beside_the_page(report: Path) -> None:

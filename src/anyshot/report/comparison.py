@@ -1,183 +1,27 @@
-"""The table: one row for each method, with its difference to a reference on the same streams."""
+"""The methods of each group compared to a reference, whatever kind of runs they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from scipy.special import stdtrit  # type: ignore[import-untyped]
+from collections.abc import Sequence
 
 from anyshot.errors import InputError
-from anyshot.report.collected import Group, Run
+from anyshot.report.offline_comparison import OfflineComparison, compare_offline
+from anyshot.report.offline_runs import OfflineGroup
+from anyshot.report.online_comparison import Comparison, compare_online
+from anyshot.report.online_runs import Group
+
+AnyComparison = Comparison | OfflineComparison
 
 
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation over seeds (the latter None with one seed)."""
+def compare(groups: Sequence[Group | OfflineGroup], against: str | None = None) -> list[AnyComparison]:
+    """One comparison for each group, with `against` as the reference where it is.
 
-    mean: float
-    deviation: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Of one value for each seed; n - 1 in the denominator.
-
-        >>> Spread.of([1.0, 3.0])
-        Spread(mean=2.0, deviation=1.4142135623730951)
-        """
-        return cls(float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None)
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A method less the reference, seed by seed: the mean and its 95 % confidence interval.
-
-    Attributes:
-        mean: of the differences.
-        low: end of the interval; None with one pair, which says nothing about the spread.
-        high: the other end.
+    Default: toe online and maml offline, if they are there, else the first method.
     """
-
-    mean: float
-    low: float | None
-    high: float | None
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Difference:
-        """Student's t over the differences.
-
-        >>> Difference.of([1.0, 2.0, 3.0])
-        Difference(mean=2.0, low=-0.484..., high=4.484...)
-        """
-        mean, count = float(np.mean(values)), len(values)
-        if count < 2:
-            return cls(mean, None, None)
-        half = float(stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count))
-        return cls(mean, mean - half, mean + half)
-
-    @property
-    def excludes_zero(self) -> bool:
-        """Whether all of the interval is on one side of zero."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
-
-
-@dataclass(frozen=True)
-class Row:
-    """One method.
-
-    Attributes:
-        learner: its name.
-        seeds: of its runs.
-        loss: cumulative, the paper's regret.
-        labels: received in all.
-        mastered: tasks.
-        zero_shot: accuracy (loss in a regression) on arrival of a task, over the last quarter of the tasks.
-        pairs: seeds that the reference has as well; empty for the reference itself.
-        loss_difference: to the reference; None without pairs.
-        labels_difference: to the reference.
-    """
-
-    learner: str
-    seeds: tuple[int, ...]
-    loss: Spread
-    labels: Spread
-    mastered: Spread
-    zero_shot: Spread
-    pairs: tuple[int, ...]
-    loss_difference: Difference | None
-    labels_difference: Difference | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All methods of a group.
-
-    Attributes:
-        group: the runs.
-        against: the reference.
-        rows: one for each method.
-    """
-
-    group: Group
-    against: str
-    rows: tuple[Row, ...]
-
-    @property
-    def measure(self) -> str:
-        """What `zero_shot` is of."""
-        return "accuracy" if self.group.classification else "loss"
-
-    def row(self, learner: str) -> Row:
-        """That of one method."""
-        return next(row for row in self.rows if row.learner == learner)
-
-
-def compare(groups: Sequence[Group], against: str | None = None) -> list[Comparison]:
-    """One comparison for each group, with `against` as the reference where it is (default: toe, else the first)."""
     there = list(dict.fromkeys(learner for group in groups for learner in group.learners))
     if against is not None and against not in there:
         raise InputError(f"--against must be one of the learners here ({', '.join(there)}), got {against!r}")
-    return [_compared(group, against) for group in groups]
-
-
-def _compared(group: Group, wanted: str | None) -> Comparison:
-    against = next((name for name in (wanted, "toe") if name in group.learners), group.learners[0])
-    return Comparison(group, against, tuple(_row(group, learner, against) for learner in group.learners))
-
-
-def _row(group: Group, learner: str, against: str) -> Row:
-    runs = group.of(learner)
-
-    def over_seeds(value: Callable[[Run], float]) -> Spread:
-        return Spread.of([value(run) for run in runs.values()])
-
-    both = shared(group, learner, against) if learner != against else []
-    return Row(
-        learner,
-        tuple(runs),
-        over_seeds(cumulative_loss),
-        over_seeds(labels),
-        over_seeds(lambda run: float(run.ledger.mastered)),
-        over_seeds(lambda run: zero_shot(run, group.classification)),
-        tuple(both),
-        difference(group, learner, against, cumulative_loss) if both else None,
-        difference(group, learner, against, labels) if both else None,
-    )
-
-
-def shared(group: Group, learner: str, against: str) -> list[int]:
-    """The seeds that both have."""
-    return [seed for seed in group.of(learner) if seed in group.of(against)]
-
-
-def difference(group: Group, learner: str, against: str, value: Callable[[Run], float]) -> Difference:
-    """Of a learner's value to another's, over the seeds that both have."""
-    ours, theirs = group.of(learner), group.of(against)
-    return Difference.of([value(ours[seed]) - value(theirs[seed]) for seed in shared(group, learner, against)])
-
-
-def cumulative_loss(run: Run) -> float:
-    """The paper's regret."""
-    return run.ledger.cumulative_loss
-
-
-def labels(run: Run) -> float:
-    """In all."""
-    return float(run.ledger.labels)
-
-
-def last_quarter(tasks: int) -> int:
-    """How many tasks that is.
-
-    >>> last_quarter(56), last_quarter(5), last_quarter(1)
-    (14, 2, 1)
-    """
-    return -(-tasks // 4)
-
-
-def zero_shot(run: Run, classification: bool) -> float:
-    """Mean accuracy (or loss) on arrival over the last quarter of the tasks."""
-    name = "zero_shot_accuracy" if classification else "zero_shot_loss"
-    tasks = run.ledger.tasks
-    return float(np.mean([getattr(task, name) for task in tasks[-last_quarter(len(tasks)) :]]))
+    return [
+        compare_offline(group, against) if isinstance(group, OfflineGroup) else compare_online(group, against)
+        for group in groups
+    ]

@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from anyshot.online.ledger import TaskEntry
-from anyshot.report.collected import Group, Run
-from anyshot.report.comparison import shared
-from anyshot.report.style import draw, empty, legend
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure and what belongs to it.
-
-    Attributes:
-        name: of its file.
-        figure: itself.
-        alt: for those who do not see it.
-    """
-
-    name: str
-    figure: Figure
-    alt: str
+from anyshot.report.online_comparison import shared
+from anyshot.report.online_runs import Group, Run
+from anyshot.report.style import Picture, draw, empty, legend
 
 
 def per_task(group: Group, learner: str, value: Callable[[TaskEntry], float]) -> np.ndarray:

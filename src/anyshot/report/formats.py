@@ -1,74 +1,72 @@
-"""The table as text, Markdown, LaTeX, CSV and JSON."""
+"""Comparisons as text, Markdown, LaTeX, CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from anyshot.report.comparison import Comparison, Difference, Row, Spread, last_quarter
+from anyshot.report.spread import Difference, Spread
 
 SUFFIXES = {".txt": "text", ".csv": "csv", ".json": "json", ".md": "markdown", ".tex": "latex"}
 Table = list[list[str]]
 
 
-def written(comparisons: Sequence[Comparison], form: str) -> str:
+@dataclass(frozen=True)
+class Shown:
+    """A comparison, ready to be written.
+
+    Attributes:
+        heading: what is in the first table.
+        means: what every method came to.
+        difference_heading: what is in the second table.
+        paired: every other method less the reference.
+        remarks: what a reader must know.
+        values: all numbers, not rounded, for JSON; the remarks are added.
+        flat: the same as lines of one table, for CSV.
+    """
+
+    heading: str
+    means: Table
+    difference_heading: str
+    paired: Table
+    remarks: list[str]
+    values: dict[str, Any]
+    flat: list[dict[str, Any]]
+
+    @property
+    def tables(self) -> list[tuple[str, Table]]:
+        """Headings and tables; the second only if there is something in it."""
+        both = [(self.heading, self.means), (self.difference_heading, self.paired)]
+        return both if len(self.paired) > 1 else both[:1]
+
+
+def written(shown: Sequence[Shown], form: str) -> str:
     """The comparisons in one of the formats: text, csv, json, markdown, latex."""
     if form == "csv":
-        return _csv(comparisons)
+        return _csv([line for one in shown for line in one.flat])
     if form == "json":
-        return json.dumps([as_dict(one) for one in comparisons], indent=1, allow_nan=False) + "\n"
-    one = {"text": _text, "markdown": _markdown, "latex": _latex}[form]
-    return "\n".join(one(comparison) for comparison in comparisons)
+        return json.dumps([one.values | {"notes": one.remarks} for one in shown], indent=1, allow_nan=False) + "\n"
+    write = {"text": _text, "markdown": _markdown, "latex": _latex}[form]
+    return "\n".join(write(one) for one in shown)
 
 
-def heading(comparison: Comparison) -> str:
-    """What is in the first table."""
-    tasks = comparison.group.tasks
-    return f"{comparison.group.title}, {tasks} task{'s' * (tasks != 1)}: mean ± standard deviation over seeds"
-
-
-def difference_heading(comparison: Comparison) -> str:
-    """What is in the second table."""
-    return f"Difference to {comparison.against} on the same streams [95 % confidence interval, paired t over seeds]"
-
-
-def means(comparison: Comparison) -> Table:
-    """The first table: what every method came to."""
-    last = last_quarter(comparison.group.tasks)
-    head = ["learner", "seeds", "cumulative loss", "labels", "mastered"]
-    table = [[*head, f"zero-shot {comparison.measure}, last {last} task{'s' * (last != 1)}"]]
-    for row in comparison.rows:
-        cells = [spread(row.loss, 1), spread(row.labels, 0), spread(row.mastered, 1), spread(row.zero_shot, 3)]
-        table.append([row.learner, str(len(row.seeds)), *cells])
-    return table
-
-
-def paired(comparison: Comparison) -> Table:
-    """The second table: every other method less the reference."""
-    table = [["learner", "pairs", "cumulative loss", "labels"]]
-    for row in comparison.rows:
-        if row.learner != comparison.against:
-            cells = [difference(row.loss_difference, 1), difference(row.labels_difference, 0)]
-            table.append([row.learner, str(len(row.pairs)), *cells])
-    return table
-
-
-def remarks(comparison: Comparison) -> list[str]:
-    """What a reader must know: the group's notes and where an interval is missing."""
-    found = list(comparison.group.notes)
-    others = [row for row in comparison.rows if row.learner != comparison.against]
-    single = [row.learner for row in others if len(row.pairs) == 1]
-    if single:
-        found.append(f"One seed in common with {comparison.against} gives no interval: {', '.join(single)}.")
-    none = [row.learner for row in others if not row.pairs]
-    if none:
-        found.append(f"No seed in common with {comparison.against}, so no difference: {', '.join(none)}.")
+def on_pairs(against: str, pairs: Mapping[str, Sequence[int]]) -> list[str]:
+    """Where a difference or its interval is missing, given the seeds that each method has in common with `against`."""
+    others = {learner: seeds for learner, seeds in pairs.items() if learner != against}
     if not others:
-        found.append(f"There are only runs of {comparison.against}, so there is nothing to compare them with.")
+        return [f"There are only runs of {against}, so there is nothing to compare them with."]
+    found = []
+    single = [learner for learner, seeds in others.items() if len(seeds) == 1]
+    if single:
+        found.append(f"One seed in common with {against} gives no interval: {', '.join(single)}.")
+    none = [learner for learner, seeds in others.items() if not seeds]
+    if none:
+        found.append(f"No seed in common with {against}, so no difference: {', '.join(none)}.")
     return found
 
 
@@ -94,63 +92,22 @@ def difference(value: Difference | None, digits: int) -> str:
     return f"{value.mean:+,.{digits}f}{more}"
 
 
-def as_dict(comparison: Comparison) -> dict[str, Any]:
-    """All numbers, not rounded."""
-    group = comparison.group
-    runs = [{"folder": str(run.folder), "learner": run.learner, "seed": run.seed} for run in group.runs]
-    return {
-        "setting": group.title,
-        "settings": group.settings.model_dump(mode="json"),
-        "fingerprint": group.runs[0].fingerprint,
-        "tasks": group.tasks,
-        "against": comparison.against,
-        "zero_shot_measure": comparison.measure,
-        "zero_shot_tasks": last_quarter(group.tasks),
-        "rows": [asdict(row) for row in comparison.rows],
-        "runs": runs,
-        "notes": remarks(comparison),
-    }
+def _csv(lines: list[dict[str, Any]]) -> str:
+    """One table; online and offline runs fill different columns of it."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
 
 
-def _csv(comparisons: Sequence[Comparison]) -> str:
-    lines = io.StringIO()
-    writer: csv.DictWriter[str] | None = None
-    for comparison in comparisons:
-        for row in comparison.rows:
-            flat = _flat(comparison, row)
-            if writer is None:
-                writer = csv.DictWriter(lines, list(flat), lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(flat)
-    return lines.getvalue()
+def _text(shown: Shown) -> str:
+    parts = [line for heading, table in shown.tables for line in (heading, "", *aligned(table), "")]
+    return "\n".join([*parts, *(f"note: {sentence}" for sentence in shown.remarks)]).rstrip() + "\n"
 
 
-def _flat(comparison: Comparison, row: Row) -> dict[str, Any]:
-    flat: dict[str, Any] = {
-        "setting": comparison.group.title,
-        "tasks": comparison.group.tasks,
-        "learner": row.learner,
-        "seeds": len(row.seeds),
-    }
-    for name in ("loss", "labels", "mastered", "zero_shot"):
-        value: Spread = getattr(row, name)
-        flat |= {f"{name}_mean": value.mean, f"{name}_deviation": value.deviation}
-    flat |= {"zero_shot_measure": comparison.measure, "against": comparison.against, "pairs": len(row.pairs)}
-    for name in ("loss_difference", "labels_difference"):
-        less: Difference | None = getattr(row, name)
-        for end in ("mean", "low", "high"):
-            flat[f"{name}_{end}"] = getattr(less, end) if less else None
-    return flat
-
-
-def _text(comparison: Comparison) -> str:
-    parts = [heading(comparison), "", *_aligned(means(comparison)), ""]
-    if len(comparison.rows) > 1:
-        parts += [difference_heading(comparison), "", *_aligned(paired(comparison)), ""]
-    return "\n".join([*parts, *(f"note: {sentence}" for sentence in remarks(comparison))]).rstrip() + "\n"
-
-
-def _aligned(table: Table) -> list[str]:
+def aligned(table: Table) -> list[str]:
+    """The lines of a table whose columns line up; numbers of seeds to the right."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     return [
         "  ".join(
@@ -161,28 +118,25 @@ def _aligned(table: Table) -> list[str]:
     ]
 
 
-def _markdown(comparison: Comparison) -> str:
+def _markdown(shown: Shown) -> str:
     def rows(table: Table) -> list[str]:
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
         return [lines[0], "| " + " | ".join("---" for _ in table[0]) + " |", *lines[1:]]
 
-    parts = [heading(comparison), "", *rows(means(comparison)), ""]
-    if len(comparison.rows) > 1:
-        parts += [difference_heading(comparison), "", *rows(paired(comparison)), ""]
-    return "\n".join([*parts, *(f"- {sentence}" for sentence in remarks(comparison))]).rstrip() + "\n"
+    parts = [line for heading, table in shown.tables for line in (heading, "", *rows(table), "")]
+    return "\n".join([*parts, *(f"- {sentence}" for sentence in shown.remarks)]).rstrip() + "\n"
 
 
-def _latex(comparison: Comparison) -> str:
+def _latex(shown: Shown) -> str:
     def rows(table: Table) -> list[str]:
         lines = [" & ".join(map(_tex, row)) + r" \\" for row in table]
         columns = "l" + "r" * (len(table[0]) - 1)
         inside = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
         return [rf"\begin{{tabular}}{{{columns}}}", *inside, r"\end{tabular}"]
 
-    parts = ["% needs \\usepackage{booktabs}", f"% {heading(comparison)}", *rows(means(comparison))]
-    if len(comparison.rows) > 1:
-        parts += ["", f"% {difference_heading(comparison)}", *rows(paired(comparison))]
-    return "\n".join([*parts, *(f"% {sentence}" for sentence in remarks(comparison))]) + "\n"
+    tables = ["\n".join([f"% {heading}", *rows(table)]) for heading, table in shown.tables]
+    parts = ["% needs \\usepackage{booktabs}", "\n\n".join(tables)]
+    return "\n".join([*parts, *(f"% {sentence}" for sentence in shown.remarks)]) + "\n"
 
 
 TEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}", "\\": r"\textbackslash{}"}
@@ -190,4 +144,4 @@ TEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "
 
 def _tex(cell: str) -> str:
     escaped = "".join(TEX.get(letter, letter) for letter in cell)
-    return escaped.replace("±", r"$\pm$").replace("-", "$-$") if cell[:1] in "+-0123456789" else escaped
+    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped.replace("±", r"$\pm$"))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
+from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.presets import PRESETS
-from anyshot.runs.settings import Settings
+from anyshot.runs.settings import OfflineSettings, Settings
+
+AnySettings = Settings | OfflineSettings
 
 
-def differences(one: Settings, other: Settings) -> list[tuple[str, str, str]]:
-    """Name and both values, as JSON, of each setting in which they differ."""
+def differences(one: AnySettings, other: AnySettings) -> list[tuple[str, str, str]]:
+    """Name and both values, as JSON, of each setting in which they differ; both online or both offline."""
     found = []
     theirs = other.model_dump(mode="json")
     for part, values in one.model_dump(mode="json").items():
@@ -22,37 +26,43 @@ def differences(one: Settings, other: Settings) -> list[tuple[str, str, str]]:
     return found
 
 
-def nearest(settings: Settings) -> str:
-    """The preset with the fewest settings to change, and of the same data if there is one."""
+def nearest(settings: AnySettings) -> tuple[str, AnySettings]:
+    """The preset with the fewest settings to change, and of the same data if there is one: its name and itself."""
+    offline = isinstance(settings, OfflineSettings)
+    presets: Mapping[str, tuple[AnySettings, str]] = OFFLINE_PRESETS if offline else PRESETS
 
     def distance(name: str) -> tuple[bool, int]:
-        preset = PRESETS[name][0]
+        preset = presets[name][0]
         return preset.data.name != settings.data.name, len(differences(preset, settings))
 
-    return min(PRESETS, key=distance)
+    name = min(presets, key=distance)
+    return name, presets[name][0]
 
 
-def title(settings: Settings) -> str:
+def title(settings: AnySettings) -> str:
     """The preset, and what is changed in it.
 
-    >>> title(PRESETS["pose"][0])
-    'pose'
+    >>> title(PRESETS["pose"][0]), title(OFFLINE_PRESETS["omniglot-5way"][0])
+    ('pose', 'omniglot-5way')
     """
-    name = nearest(settings)
-    changed = [f"{setting} {value}" for setting, _, value in differences(PRESETS[name][0], settings)]
+    name, preset = nearest(settings)
+    changed = [f"{setting} {value}" for setting, _, value in differences(preset, settings)]
     return name + (f" with {', '.join(changed)}" if changed else "")
 
 
-def command(settings: Settings, learner: str, seed: int, folder: str) -> str:
+def command(settings: AnySettings, learner: str, seed: int, folder: str) -> str:
     """The command that runs the experiment.
 
     >>> print(command(PRESETS["pose"][0], "toe", 1, "runs/a b"))
     anyshot run pose --learner toe --seed 1 --out 'runs/a b'
+    >>> print(command(OFFLINE_PRESETS["omniglot-5way"][0], "maml", 1, "runs/a"))
+    anyshot offline omniglot-5way --learner maml --seed 1 --out runs/a
     """
-    name = nearest(settings)
-    words = ["anyshot", "run", name, "--learner", learner, "--seed", str(seed), "--out", folder]
+    name, preset = nearest(settings)
+    verb = "offline" if isinstance(settings, OfflineSettings) else "run"
+    words = ["anyshot", verb, name, "--learner", learner, "--seed", str(seed), "--out", folder]
     values = settings.model_dump(mode="json")
-    for setting, _, _ in differences(PRESETS[name][0], settings):
+    for setting, _, _ in differences(preset, settings):
         part, short = setting.split(".")
         words += _flag(part, short.replace("_", "-"), values[part][short])
     return shlex.join(words)

@@ -6,10 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from anyshot.report.collected import Group, Run, numbers
-from anyshot.report.comparison import Comparison, Row, Spread, cumulative_loss, difference, labels, shared
 from anyshot.report.formats import spread
+from anyshot.report.online_comparison import Comparison, Row, cumulative_loss, difference, labels, shared
+from anyshot.report.online_runs import Group, Run
 from anyshot.report.shot_figures import moments, parts, rate_at_end, score_by_shots, shots_seen, with_rate
+from anyshot.report.spread import Spread
+from anyshot.report.wording import counted, listed
 
 
 def overview(comparison: Comparison) -> list[str]:
@@ -17,12 +19,10 @@ def overview(comparison: Comparison) -> list[str]:
     group = comparison.group
     seeds = sorted({run.seed for run in group.runs})
     each = "with one seed" if len(seeds) == 1 else f"with {len(seeds)} seeds"
-    learners = _listed(group.learners)
-    found = [
-        f"{learners} on {_counted(group.tasks, 'task')}, {each} ({numbers(seeds)}): {len(group.runs)} runs in all."
-    ]
+    learners = listed(group.learners)
+    found = [f"{learners} on {counted(group.tasks, 'task')}, {each} ({listed(seeds)}): {len(group.runs)} runs in all."]
     if len(group.runs) == 1:
-        found[0] = f"One run of {learners} on {_counted(group.tasks, 'task')}, seed {seeds[0]}."
+        found[0] = f"One run of {learners} on {counted(group.tasks, 'task')}, seed {seeds[0]}."
     if len(seeds) == 1:
         found.append("One seed is one stream and one draw of the weights: what is seen here may be chance.")
     if len(group.learners) > 1:
@@ -36,7 +36,7 @@ def _best(
 ) -> list[str]:
     group = comparison.group
     best = min(comparison.rows, key=lambda row: of(row).mean)
-    over = f"over {_counted(len(best.seeds), 'seed')}" if len(best.seeds) > 1 else "with one seed"
+    over = f"over {counted(len(best.seeds), 'seed')}" if len(best.seeds) > 1 else "with one seed"
     found = [f"{best.learner} has the lowest mean {what}: {spread(of(best), digits)} {over}."]
     for against in ("ftml", "toe"):
         if against in group.learners and against != best.learner:
@@ -88,7 +88,7 @@ def on_mastered(comparison: Comparison) -> str:
     """How many tasks each method mastered."""
     tasks = comparison.group.tasks
     told = [f"{row.learner} {100 * row.mastered.mean / tasks:.0f} %" for row in comparison.rows]
-    return f"Of {_counted(tasks, 'task')} were mastered, on average over seeds: {', '.join(told)}."
+    return f"Of {counted(tasks, 'task')} were mastered, on average over seeds: {', '.join(told)}."
 
 
 def on_shots(group: Group) -> str:
@@ -124,12 +124,3 @@ def on_rates(group: Group) -> str:
 
 def _part(tasks: int) -> str:
     return {2: "half"}.get(min(3, tasks), "third")
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"
-
-
-def _listed(names: list[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last

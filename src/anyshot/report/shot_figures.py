@@ -8,9 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from anyshot.report.collected import Group, Run
-from anyshot.report.figures import Picture
-from anyshot.report.style import draw, empty, legend
+from anyshot.report.online_runs import Group, Run
+from anyshot.report.style import Picture, draw, empty, legend
 
 PARTS = {1: ["all"], 2: ["early", "late"], 3: ["early", "middle", "late"]}
 

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.style
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-# Okabe and Ito's colours, which people who are colour-blind tell apart, with grey and brown for their yellow.
+# Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple and brown for their yellow.
 COLOURS = {
     "toe": ("#5f5f5f", "s", "--"),
     "ftml": ("#0072b2", "o", "-"),
@@ -24,10 +24,11 @@ COLOURS = {
     "ftml-vs+meta-sgd": ("#e69f00", "P", (0, (7, 2))),
     "ftml-vs-closed-form": ("#cc79a7", "X", (0, (3, 1))),
     "a-gem": ("#000000", "*", ":"),
+    "mann": ("#6a3d9a", "<", (0, (4, 2, 1, 2))),
     "protonet": ("#7a5c1e", "h", (0, (1, 1))),
 }
 WIDTH, LETTER = 4.8, 0.085  # of a figure and, about, of a letter in its legend, in inches
-OTHERS = ("<", ">", "p", "d", "8", "H")  # markers of methods that are not in the list
+OTHERS = (">", "p", "d", "8", "H")  # markers of methods that are not in the list
 RULES = {
     "svg.hashsalt": "anyshot",
     "svg.fonttype": "path",
@@ -47,6 +48,23 @@ RULES = {
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A figure and what belongs to it.
+
+    Attributes:
+        name: of its file.
+        figure: itself.
+        alt: for those who do not see it.
+        embedded: as svg or png in the page; the former is sharper, the latter smaller for photographs.
+    """
+
+    name: str
+    figure: Figure
+    alt: str
+    embedded: Literal["svg", "png"] = "svg"
+
+
+@dataclass(frozen=True)
 class Look:
     """A method's line."""
 
@@ -57,11 +75,16 @@ class Look:
 
 def look(learner: str, learners: list[str]) -> Look:
     """How a method is drawn; `learners` are all there are, for those that have no fixed look."""
-    if learner in COLOURS:
-        return Look(*COLOURS[learner])
-    number = [name for name in learners if name not in COLOURS].index(learner)
+    if _online(learner) in COLOURS:
+        return Look(*COLOURS[_online(learner)])
+    number = [name for name in learners if _online(name) not in COLOURS].index(learner)
     color, _, line = list(COLOURS.values())[-1 - number % len(COLOURS)]
     return Look(color, OTHERS[number % len(OTHERS)], line)
+
+
+def _online(learner: str) -> str:
+    """MAML is FTML with all tasks at once, and looks like it."""
+    return learner.replace("maml", "ftml", 1)
 
 
 @contextmanager
@@ -96,6 +119,34 @@ def draw(axes: Axes, learner: str, learners: list[str], x: Any, values: np.ndarr
     if seeds > 1:
         spread = values.std(axis=0, ddof=1)
         axes.fill_between(x, mean - spread, mean + spread, color=like.color, alpha=0.18, linewidth=0)
+
+
+def draw_bars(axes: Axes, learner: str, learners: list[str], x: Any, y: Any, error: Any, seeds: int) -> None:
+    """Points with bars of `error` to both sides, and a line between them."""
+    like = look(learner, learners)
+    axes.errorbar(
+        x,
+        y,
+        error,
+        color=like.color,
+        marker=like.marker,
+        linestyle=like.linestyle,
+        linewidth=1.2,
+        elinewidth=1.5,
+        capsize=3,
+        label=f"{learner} (n={seeds})",
+    )
+
+
+def draw_each(axes: Axes, learner: str, learners: list[str], curves: Any, kept: Any) -> None:
+    """One thin line for each seed (they may differ in length), with a marker at the point `kept` of each."""
+    like = look(learner, learners)
+    for (x, y), mark in zip(curves, kept, strict=True):
+        axes.plot(x, y, color=like.color, linestyle=like.linestyle, linewidth=1.2, alpha=0.85)
+        axes.plot(*mark, color=like.color, marker=like.marker, linestyle="none")
+    axes.plot(
+        [], [], color=like.color, marker=like.marker, linestyle=like.linestyle, label=f"{learner} (n={len(curves)})"
+    )
 
 
 def legend(figure: Figure, axes: Axes) -> None:
