@@ -9,7 +9,7 @@ PARALLEL := --numprocesses 2 --dist loadfile
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: help demo test test-slow lint bench clean
+.PHONY: help demo picture test test-slow lint bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,8 +33,15 @@ $(VENV)/.bench-installed: $(VENV)/.installed
 	$(PIP) --editable '.[bench]'
 	touch $@
 
-demo: $(VENV)/.installed  ## meta-learn on embedded data in a minute or two and write a report
-	$(BIN)/python examples/demo.py --out demo-report
+$(VENV)/.docs-installed: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
+	touch $@
+
+demo: $(VENV)/.installed  ## compare three methods on embedded digits in about two minutes and write a report
+	$(BIN)/anyshot demo --out demo-report
+
+picture: demo  ## make the README's picture from the demo's report
+	$(BIN)/python docs/picture.py demo-report/report_files docs/demo.png
 
 test: lint  ## lint, types, architecture and all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
@@ -47,6 +54,10 @@ lint: $(VENV)/.dev-installed
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs-installed  ## write docs/settings.md anew and build the pages into .cache/site
+	$(BIN)/python docs/reference.py
+	$(BIN)/mkdocs build --strict --quiet
 
 bench: $(VENV)/.bench-installed  ## time the meta-gradient against PyTorch; BENCH="--tasks 10" changes the size
 	$(BIN)/python -m benchmarks.meta_step $(BENCH)

@@ -7,13 +7,21 @@ import os
 import sys
 from importlib import import_module
 
+from anyshot.cli.interrupts import delivered
+
 COMMANDS = {
+    "demo": "three methods side by side in about two minutes: no data, no GPU; a table and a report",
     "run": "run an online experiment: tasks one after another, labels a few at a time; save, resume",
+    "offline": "meta-train on some tasks, test on unseen ones with 0, 1, 10, 20 shots; save, resume",
     "compare": "compare methods on the same streams: a table with paired differences",
+    "reproduce": "the paper's tables and figures: run what is missing, print ours beside the paper's",
+    "watch": "the curves of runs in the terminal, while they run",
     "report": "a page with table and figures about runs, which needs no network",
     "data": "the task sets: list, fetch, verify, show",
     "presets": "the experiments that can be run by name",
     "learners": "the methods, and where in the paper they are",
+    "bench": "time the meta-gradient and an online step on this machine",
+    "completion": "a script that makes bash, zsh or fish complete commands, presets, learners and options",
 }
 HELP = """usage: anyshot COMMAND ...
 
@@ -30,13 +38,14 @@ def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
     try:
-        _dispatch(words)
+        with delivered():
+            _dispatch(words)
         if sys.stdout is not None:  # it is None if it was closed before the start
             sys.stdout.flush()
     except BrokenPipeError:  # the reader, `head` for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
+    except KeyboardInterrupt as stop:
+        _end(str(stop) or "interrupted", 130)
     except Exception as error:
         from anyshot.errors import DataError, InputError, RunError
 

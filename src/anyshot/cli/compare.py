@@ -1,4 +1,4 @@
-"""`anyshot compare`: methods on the same streams, as a table."""
+"""`anyshot compare`: methods on the same streams, or tested on the same tasks, as a table."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ def compare(folders: Folders, against: Against = None, format: Format = None, ou
     """Compare methods on the same streams: one row for each method, and its paired difference to a reference.
 
     Runs of different settings come in tables of their own. Runs that are not finished are named and left out, unless
-    all are: then the tasks that all have ended are compared.
+    all are: then the tasks that all have ended are compared. Offline runs have a column for each number of shots.
 
     Args:
         folders: run folders, or folders that hold run folders.
-        against: the learner to take differences to; toe if it is there, else the first.
+        against: the learner to take differences to; toe if it is there (offline: maml), else the first.
         format: of the table; if it is not given, by the ending of --out (.txt, .csv, .json, .md, .tex), else text.
         out: the file to write instead of printing; it is replaced if it is there.
     """
     from anyshot.report.collected import collect
     from anyshot.report.comparison import compare as compared
-    from anyshot.report.formats import SUFFIXES, remarks, written
+    from anyshot.report.formats import SUFFIXES, written
+    from anyshot.report.tables import shown
     from anyshot.report.writing import write_text
 
     form = format or ("text" if out is None else SUFFIXES.get(out.suffix.lower()))
     if form is None:
         raise InputError(f"--out must end in {', '.join(SUFFIXES)} if there is no --format, got {str(out)!r}")
-    comparisons = compared(collect(folders), against)
-    text = written(comparisons, form)
+    tables = [shown(comparison) for comparison in compared(collect(folders), against)]
+    text = written(tables, form)
     if out is None:
         print(text, end="")
     else:
         write_text(out, text)
         print(f"table: {out}")
     if form == "csv":  # which has no place for them
-        for comparison in comparisons:
-            for sentence in remarks(comparison):
+        for table in tables:
+            for sentence in table.remarks:
                 print(f"anyshot: note: {sentence}", file=sys.stderr)
 
 

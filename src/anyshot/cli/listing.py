@@ -13,8 +13,8 @@ def listed(lines: Mapping[str, str]) -> str:
     return "\n".join(f"  {name:{width}}  {told}" for name, told in lines.items())
 
 
-def print_list(what: str, lines: Mapping[str, str], words: list[str]) -> None:
+def print_list(command: str, lists: Mapping[str, Mapping[str, str]], words: list[str]) -> None:
     """All of a command that only lists."""
     if words and words != ["--help"] and words != ["-h"]:
-        raise InputError(f"anyshot {what} takes no arguments, got {' '.join(words)!r}")
-    print(f"{what}:\n{listed(lines)}")
+        raise InputError(f"anyshot {command} takes no arguments, got {' '.join(words)!r}")
+    print("\n\n".join(f"{what}:\n{listed(lines)}" for what, lines in lists.items()))

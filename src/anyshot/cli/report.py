@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,18 +23,19 @@ def report(folders: Folders, out: Path = Path("report.html"), against: Against =
     Args:
         folders: run folders, or folders that hold run folders.
         out: the page to write (.html); it is replaced if it is there.
-        against: the learner that the table takes differences to; toe if it is there, else the first.
+        against: the learner that the table takes differences to; toe if it is there (offline: maml), else the first.
     """
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # the contact sheet needs no GPU, which may be busy with runs
     from anyshot.report.collected import collect
     from anyshot.report.comparison import compare
-    from anyshot.report.formats import remarks
     from anyshot.report.page import check_out, write_report
+    from anyshot.report.tables import shown
 
     check_out(out)
     comparisons = compare(collect(folders), against)
     beside = write_report(comparisons, out)
     for comparison in comparisons:
-        for sentence in remarks(comparison):
+        for sentence in shown(comparison).remarks:
             print(f"anyshot: note: {sentence}", file=sys.stderr)
     print(f"report: {out}, and its figures as PNG and SVG in {beside}")
 

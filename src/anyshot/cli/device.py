@@ -1,0 +1,35 @@
+"""Where to compute, settled before anything of JAX is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyshot.cli.interrupts import held
+from anyshot.errors import InputError
+
+
+def use_device(device: str, tasks: str) -> None:
+    """Start JAX on auto, cpu or gpu; on a CPU that takes tasks in turn, with every core a device of its own."""
+    with held():
+        import jax
+
+        from anyshot.devices import use_cpu_cores
+
+    if device != "auto":
+        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[device])
+    on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
+    if on_cpu and tasks != "together":
+        use_cpu_cores()
+    try:
+        jax.devices()
+    except RuntimeError as error:
+        raise InputError(f"device is {device!r}, but JAX finds none: {str(error).splitlines()[0]}") from error
+
+
+def _has_gpu() -> bool:
+    """Whether there is an NVIDIA GPU that JAX could use, found without starting JAX."""
+    from importlib.util import find_spec
+
+    return Path("/proc/driver/nvidia/version").exists() and any(
+        find_spec(name) for name in ("jax_cuda13_plugin", "jax_cuda12_plugin")
+    )
