@@ -12,12 +12,14 @@ from docstring_parser import parse
 from pydantic import BaseModel
 
 from anyshot.runs.networks import NETWORKS
+from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.presets import PRESETS
-from anyshot.runs.settings import Settings
+from anyshot.runs.settings import OfflineSettings, Settings
 
 # A title, the command that takes them, the model, and the presets as (settings, sentence) by name.
 CHAPTERS: list[tuple[str, str, type[BaseModel], dict[str, tuple[Any, str]]]] = [
     ("Online", "anyshot run", Settings, PRESETS),
+    ("Offline", "anyshot offline", OfflineSettings, OFFLINE_PRESETS),
 ]
 PAGE = Path(__file__).parent / "settings.md"
 HEAD = """# Settings

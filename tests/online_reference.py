@@ -524,11 +524,77 @@ class IncrementalProtoNet(Method):
         return self.logits(self.parameters, support, inputs)
 
 
+class MemoryAugmented(Method):
+    """Appendix D: a GRU reads features and labels of the shots; its state and a query's features give the outputs."""
+
+    def __init__(self, recipe: Any, key: Any):
+        of_features, of_memory = jax.random.split(key)
+        super().__init__(recipe, of_features, recipe.memory)
+        self.layers = len(self.parameters)
+        self.parameters += initial_memory(recipe, of_memory)
+
+    def outputs(self, theta: list[Any], support: Points, inputs: list[Any]) -> Var:
+        features, width = theta[: self.layers], self.recipe.memory
+        embed, embed_bias, of_shot, of_state, bias, bias_new, head, head_bias = theta[self.layers :]
+        state = Var(np.zeros((1, width)))
+        for _, x, y in support:
+            label = np.eye(self.recipe.outputs)[int(y)] if self.recipe.classification else np.asarray(y)
+            embedded = Var(label.reshape(1, -1)) @ var(embed).T + embed_bias
+            a = beside(forward(features, [x]), embedded) @ var(of_shot).T + bias
+            b = state @ var(of_state).T
+            reset, keep = (sigmoid(part(a, gate, width) + part(b, gate, width)) for gate in (0, 1))
+            new = 2 * sigmoid(2 * (part(a, 2, width) + reset * (part(b, 2, width) + bias_new))) - 1  # tanh
+            state = (1 - keep) * new + keep * state
+        summaries = state.broadcast_to((len(inputs), width))
+        return beside(summaries, forward(features, inputs)) @ var(head).T + head_bias
+
+    def update(self, drawn: Drawn, key: Any) -> float:
+        def objective(theta: list[Var]) -> Var:
+            total = Var(0.0)
+            for _, train, val in drawn.episodes:
+                outputs = self.outputs(theta, train, [x for _, x, _ in val])
+                total = total + mean_of_losses(outputs, [y for _, _, y in val], self.recipe.classification)
+            return total / len(drawn.episodes)
+
+        return self.descend(objective)
+
+    def predict(self, support: Points, inputs: list[Any]) -> Var:
+        return self.outputs(self.parameters, support, inputs)
+
+
+def initial_memory(recipe: Any, key: Any) -> list[Any]:
+    """Linear layers from normal, the GRU from uniform numbers; biases of linear layers are zero."""
+    width, out = recipe.memory, recipe.outputs
+    of_embedding, of_gru, of_head = jax.random.split(key, 3)
+    keys, limit = jax.random.split(of_gru, 4), 1 / math.sqrt(width)
+    shapes = [(3 * width, 2 * width), (3 * width, width), (3 * width,), (width,)]
+    gru = [jax.random.uniform(k, s, minval=-limit, maxval=limit) for k, s in zip(keys, shapes, strict=True)]
+    embedding = jax.random.normal(of_embedding, (width, out)) / math.sqrt(out)
+    head = jax.random.normal(of_head, (out, 2 * width)) / math.sqrt(2 * width)
+    return [np.asarray(one) for one in (embedding, np.zeros(width), *gru, head, np.zeros(out))]
+
+
+def part(gates: Var, number: int, width: int) -> Var:
+    """The columns of one gate."""
+    return gates @ np.eye(gates.shape[1])[:, number * width : (number + 1) * width]
+
+
+def beside(left: Var, right: Var) -> Var:
+    wide = np.eye(left.shape[1] + right.shape[1])
+    return left @ wide[: left.shape[1]] + right @ wide[left.shape[1] :]
+
+
+def sigmoid(x: Var) -> Var:
+    return 1 / (1 + (-x).exp())
+
+
 def make_method(name: str, recipe: Any, key: Any) -> Any:
     if name == "toe":
         return TrainOnEverything(recipe, key, recipe.outputs)
     if name == "a-gem":
         return AveragedGem(recipe, key, recipe.outputs)
+    if name == "mann":
+        return MemoryAugmented(recipe, key)
     if name == "protonet":
         return IncrementalProtoNet(recipe, key)
     return FollowTheMetaLeader(name, recipe, key)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from anyshot import InputError, cross_entropy
+from anyshot.cli import main
 from anyshot.learners import TOE, Learner, Recipe
 from anyshot.networks import MLP
 from anyshot.offline import OfflineLoop, Plan, Split, evaluate, split_for
@@ -317,3 +318,54 @@ def test_presets_are_possible(name: str) -> None:
     settings = offline_preset(name)
     assert settings.plan.rounds >= 10
     assert settings.most_shots >= settings.plan.max_shots
+
+
+# The command
+
+
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    monkeypatch.setattr("sys.argv", ["anyshot", *words])
+    try:
+        main()
+        code: Any = 0
+    except SystemExit as end:
+        code = end.code
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--plan.test-tasks", "50"], "train_tasks 80 and test_tasks 50 overlap: sinusoid has 100 tasks in all"),
+        (["--plan.max-shots", "95"], "max_shots and queries ask for 105 datapoints, but a task of sinusoid holds 100"),
+        (["--plan.ways", "5"], "ways is 5, but sinusoid has labels of its own, so ways must be None"),
+        (["--plan.steps", "0"], "steps must be a whole number of at least 1, got 0"),
+        (["--seed", "-1"], "seed must be a whole number from 0 to 4294967295, got -1"),
+    ],
+)
+def test_bad_requests_are_refused_before_any_work(
+    words: list[str],
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "run"
+    code, _, told = command(monkeypatch, capsys, "offline", "sinusoid-offline", "--out", str(out), *words)
+    assert code == 2
+    assert sentence in told
+    assert "Traceback" not in told
+    assert not out.exists()
+
+
+def test_a_finished_run_is_told_again_and_belongs_to_its_command(
+    whole: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, told, _ = command(monkeypatch, capsys, "offline", "--resume", str(whole))
+    test = run_offline(OfflineExperiment(small(), "maml-vs", seed=1), whole)
+    assert code == 0
+    assert f"loss {test[3]['loss']:.3f} ± {test[3]['loss_error']:.3f} with 10 shots on unseen tasks" in told
+    code, _, told = command(monkeypatch, capsys, "run", "--resume", str(whole))
+    assert code == 2
+    assert told == f"anyshot: {whole} is an offline run; go on with: anyshot offline --resume {whole}\n"

@@ -131,7 +131,7 @@ class Case:
             loss=cross_entropy if kind else squared_error,
             classification=kind,
             max_shots=protocol.max_shots,
-            **numbers | {"embedding": 5, "tasks": "together"} | dict(self.numbers),
+            **numbers | {"embedding": 5, "memory": 4, "tasks": "together"} | dict(self.numbers),
         )
 
     def loop(self) -> OnlineLoop:
@@ -163,6 +163,8 @@ CASES = [
     Case("ftml-vs-closed-form", regression),
     Case("a-gem", regression, (("overlap", False), ("pretrain_tasks", 2), ("pretrain_steps", 2))),
     Case("ftml-vs", pairs, (), IN_TURN),
+    Case("mann", classification),
+    Case("mann", regression),
 ]
 SPLIT = CASES[0]
 # Every method is compared on classes; of the regressions, those much like others wait for `make test-slow`.

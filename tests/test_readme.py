@@ -110,13 +110,14 @@ def test_commands_are_shown() -> None:
 
 
 @pytest.mark.parametrize(("page", "line"), SHOWN, ids=lambda part: name_of(part) or part)
-def test_a_command_that_is_shown_is_understood(page: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_that_is_shown_is_understood(
+    page: Path, line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = shlex.split(line, comments=True)[1:]
-    if words[0] == "run" and words[1] != "--resume":  # understood and checked in full, and not run
-        understood: list[object] = []
-        monkeypatch.setattr("anyshot.cli.dry_run.describe", lambda *options: understood.extend(options))
-        import_module("anyshot.cli.run").main([*words[1:], "--dry-run"])
-        assert understood
+    if words[0] in ("run", "offline") and not words[1].startswith("--"):  # understood and checked in full, and not run
+        monkeypatch.setattr("anyshot.cli.dry_run.describe", lambda *options: print(*options))
+        import_module(f"anyshot.cli.{words[0]}").main([*words[1:], "--dry-run"])
+        assert capsys.readouterr().out
         return
     told = help_of(*words[: 2 if words[0] == "data" else 1])
     assert "=" not in words[-1] or "NAME=VALUE" in told

@@ -63,6 +63,7 @@ DIGITS = OfflineSettings(
     numbers=Numbers(inner_steps=2, inner_rate=0.1, meta_rate=3e-3, kl_coefficient=KL, memory=64, tasks="together"),
     plan=Plan(
         steps=1000,
+        order=0,
         every=50,
         tasks_per_update=8,
         max_shots=10,
