@@ -105,7 +105,21 @@ def draw_episodes(world: World, buffer: list[Points], seen: list[int], protocol:
         order = shuffled(points, bits[2 : 2 + units], world.unit)
         others = shuffled(points, bits[2 + units :], world.unit) if protocol.overlap else order[shots:]
         found.append((position, order[:shots], others[: protocol.validation]))
+    if protocol.borrow:
+        keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
+        return [(t, with_all_classes(world, buffer[:t], a, k), b) for (t, a, b), k in zip(found, keys, strict=True)]
     return found
+
+
+def with_all_classes(world: World, earlier: list[Points], support: Points, key: Any) -> Points:
+    """One datapoint of each class that the support lacks, the first among 500 of earlier tasks (section 6.2)."""
+    candidates = draw_flat(world, earlier, 500, key)
+    classes = 1 + max(int(y) for points in world.given for _, _, y in points)
+    borrowed = []
+    for c in range(classes):
+        if all(int(y) != c for _, _, y in support):
+            borrowed += [point for point in candidates if int(point[2]) == c][:1]
+    return support + borrowed
 
 
 def draw_flat(world: World, tasks: list[Points], size: int, key: Any) -> Points:
@@ -649,7 +663,10 @@ def run(world: World, protocol: Any, method: Any, classification: bool, key: Any
             remembered = [points[: protocol.memory_per_task] for points in buffer[:t]]
             method.recall(draw_flat(world, remembered, protocol.batch, jax.random.fold_in(of_evaluation, 1)))
         support = draw_support(world, buffer[t], protocol, of_evaluation)
-        outputs = method.predict(support, [x for _, x, _ in world.test[t]])
+        adapted_on = support
+        if protocol.borrow:
+            adapted_on = with_all_classes(world, buffer[:t], support, jax.random.fold_in(of_evaluation, 2))
+        outputs = method.predict(adapted_on, [x for _, x, _ in world.test[t]])
         labels = [y for _, _, y in world.test[t]]
         loss = float(mean_of_losses(outputs, labels, classification).value)
         accuracy = math.nan

@@ -165,6 +165,7 @@ CASES = [
     Case("ftml-vs", pairs, (), IN_TURN),
     Case("mann", classification),
     Case("mann", regression),
+    Case("ftml-vs", classification, (("borrow", True),)),
 ]
 SPLIT = CASES[0]
 # Every method is compared on classes; of the regressions, those much like others wait for `make test-slow`.

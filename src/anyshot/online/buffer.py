@@ -11,6 +11,8 @@ from jaxtyping import Array, Int, Key, UInt32
 from anyshot.adaptation import Episodes, Shots
 from anyshot.learners import Drawn
 from anyshot.learners.learner import Want
+from anyshot.online.borrowing import completed
+from anyshot.online.flat import flat
 from anyshot.online.protocol import Protocol
 from anyshot.online.stream import Stream
 
@@ -74,11 +76,16 @@ class Buffer(eqx.Module):
         # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
         bits = jax.random.bits(key, (protocol.tasks_per_update, 2 + units * (1 + protocol.overlap)), jnp.uint32)
 
-        def of_task(bits: UInt32[Array, " n"]) -> Episodes:
+        def of_task(bits: UInt32[Array, " n"]) -> tuple[Episodes, Int[Array, ""]]:
             position = self.seen[bits[0] % self.seen_count.astype(jnp.uint32)]
-            return episode(stream, protocol, position, self.received[position], bits[1:])
+            return episode(stream, protocol, position, self.received[position], bits[1:]), position
 
-        return jax.vmap(of_task)(bits)
+        episodes, positions = jax.vmap(of_task)(bits)
+        if not protocol.borrow:
+            return episodes
+        keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
+        complete = jax.vmap(lambda position, train, one: completed(stream, self.received, position, train, one))
+        return Episodes(complete(positions, episodes.train, keys), episodes.val)
 
     def support(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
         """The shots an evaluation adapts on: n / points_per_shot of the n points received, at most M."""
@@ -120,24 +127,6 @@ def shuffled(received: Int[Array, ""], bits: UInt32[Array, " units"], unit: int)
     present = jnp.arange(bits.shape[0]) < received // unit
     order = jnp.argsort(jnp.where(present, bits >> 1, ABSENT))
     return (order[:, None] * unit + jnp.arange(unit)).reshape(-1).astype(jnp.int32)
-
-
-def flat(stream: Stream, received: Int[Array, " positions"], size: int, key: Key[Array, ""]) -> Shots:
-    """`size` datapoints uniform, with replacement, over the first received[p] of every position p; none if all are 0.
-
-    Whole units are drawn, so that a batch of pairs is balanced.
-    """
-    unit = stream.tasks.unit
-    units = received // unit
-    ends = jnp.cumsum(units)
-    total = ends[-1]
-    bits = jax.random.bits(key, (-(-size // unit),), jnp.uint32)
-    number = (bits % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
-    position = jnp.minimum(jnp.searchsorted(ends, number, side="right"), received.shape[0] - 1)
-    place = (number - (ends[position] - units[position]))[:, None] * unit + jnp.arange(unit)
-    rows = stream.given[position[:, None], place]
-    x, y = stream.tasks.look_up(rows.reshape(-1, *rows.shape[2:])[:size])
-    return Shots(x, y, jnp.where(total > 0, size, 0).astype(jnp.int32))
 
 
 def _whole(count: Int[Array, ""], unit: int) -> Int[Array, ""]:

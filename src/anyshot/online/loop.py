@@ -20,6 +20,7 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from anyshot.adaptation import Loss
 from anyshot.errors import InputError
 from anyshot.learners import Learner
+from anyshot.online.borrowing import completed
 from anyshot.online.buffer import Buffer
 from anyshot.online.protocol import Protocol
 from anyshot.online.stream import Stream
@@ -123,7 +124,11 @@ class OnlineLoop(eqx.Module):
             of_recall = jax.random.fold_in(of_evaluation, 1)
             learner = self.learner.recall(learner, buffer.memory(stream, rules, state.position, of_recall))
         support = buffer.support(stream, rules, state.position, of_evaluation)
-        loss, right = self.evaluated(stream, learner, support, state.position)
+        adapted_on = support
+        if rules.borrow:
+            of_borrowing = jax.random.fold_in(of_evaluation, 2)
+            adapted_on = completed(stream, buffer.received, state.position, support, of_borrowing)
+        loss, right = self.evaluated(stream, learner, adapted_on, state.position)
         # Counts are compared, not quotients: 85 right of 100 must reach a threshold of 0.85 whatever rounding does.
         enough = math.ceil(rules.threshold * rules.test - 1e-9)
         mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold

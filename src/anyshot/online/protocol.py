@@ -27,6 +27,8 @@ class Protocol:
         validation: datapoints to validate on in an episode, at most.
         overlap: whether shots and validation points are drawn independently of each other (the paper's M(j) =
             min{M, n}) instead of disjointly with at most half the points as shots.
+        borrow: whether shots are completed by one datapoint of each class they lack, from earlier tasks (the paper's
+            scheme for the comparison with ProtoNet).
         batch: datapoints in a flat batch (TOE, A-GEM, ProtoNet's memory).
         memory_per_task: datapoints remembered of an earlier task (A-GEM, ProtoNet).
         test: datapoints to evaluate on, held out, the same at every evaluation of a task.
@@ -49,6 +51,7 @@ class Protocol:
     tasks_per_update: int = 25
     validation: int = 20
     overlap: bool = False
+    borrow: bool = False
     batch: int = 500
     memory_per_task: int = 50
     test: int = 100
@@ -64,7 +67,7 @@ class Protocol:
             given = getattr(self, name)
             if isinstance(given, bool) or not isinstance(given, int) or given < value:
                 raise InputError(f"{name} must be a whole number of at least {value}, got {given!r}")
-        for name in ("advance", "overlap"):
+        for name in ("advance", "overlap", "borrow"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, (int, float)):

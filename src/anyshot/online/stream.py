@@ -23,12 +23,14 @@ class Stream(eqx.Module):
         order: task of the set at each position of the stream.
         given: rows of the task at each position in the order they arrive.
         test: rows it is tested on.
+        classes: labels there are; 0 in a regression.
     """
 
     tasks: TaskSet
     order: Int[Array, " positions"]
     given: Int[Array, "positions capacity ..."]
     test: Int[Array, "positions test ..."]
+    classes: int = eqx.field(static=True, default=0)
 
     @property
     def positions(self) -> int:
@@ -68,9 +70,9 @@ def make_stream(tasks: TaskSet, protocol: Protocol, key: Key[Array, ""]) -> Stre
         draw = jax.vmap(lambda one, task: tasks.draw(one, task, count, part))  # type: ignore[arg-type]
         return jax.jit(draw)(jax.random.split(key, positions), order).astype(jnp.int32)
 
-    return Stream(
-        tasks, order.astype(jnp.int32), rows(of_given, capacity, "given"), rows(of_test, protocol.test, "held")
-    )
+    given, test = rows(of_given, capacity, "given"), rows(of_test, protocol.test, "held")
+    classes = int(tasks.y.max()) + 1 if jnp.issubdtype(tasks.y.dtype, jnp.integer) else 0
+    return Stream(tasks, order.astype(jnp.int32), given, test, classes)
 
 
 def check_fits(tasks: TaskSet, protocol: Protocol) -> None:
@@ -84,6 +86,8 @@ def check_fits(tasks: TaskSet, protocol: Protocol) -> None:
         raise InputError(f"test is {protocol.test}, but a task of {tasks.name} has {tasks.held.shape[1]} examples held")
     if tasks.given.shape[1] == 0:
         raise InputError(f"{tasks.name} has no examples that may be given out: given is empty")
+    if protocol.borrow and (tasks.unit > 1 or not jnp.issubdtype(tasks.y.dtype, jnp.integer)):
+        raise InputError(f"borrow completes the shots by classes, of which a task of {tasks.name} has none of its own")
     for name in ("arrive", "max_shots", "validation", "test", "batch", "memory_per_task"):
         value = getattr(protocol, name)
         if value % tasks.unit:

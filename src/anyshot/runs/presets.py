@@ -97,6 +97,10 @@ PRESETS = {
     ),
     "rainbow-mnist-m10": (_protocol(RAINBOW, max_shots=10), "appendix G: as rainbow-mnist with at most 10 shots"),
     "rainbow-mnist-m30": (_protocol(RAINBOW, max_shots=30), "appendix G: as rainbow-mnist with at most 30 shots"),
+    "rainbow-mnist-borrow": (
+        _protocol(RAINBOW, borrow=True),
+        "table of ProtoNet: as rainbow-mnist, a class without a shot borrows one from earlier tasks",
+    ),
     "contextual-miniimagenet": (
         MINIIMAGENET,
         "table 2: 40 tasks to pretrain, 60 online; threshold 75 %, at most 1400 steps, 8 labels every 20 steps",

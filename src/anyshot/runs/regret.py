@@ -38,6 +38,8 @@ def estimate_regret(
         raise InputError(f"{folder} holds a run that is not finished; finish it with: anyshot run --resume {folder}")
     found = read_experiment(folder)
     experiment = Experiment(settings_from(found["settings"]), found["learner"], found["seed"])
+    if experiment.settings.protocol.borrow:
+        raise InputError(f"{folder} has protocol.borrow, whose shots depend on the whole stream; its regret is not known")
     tasks = experiment.load_tasks()
     if tasks.fingerprint != found["fingerprint"]:
         raise DataError(
