@@ -84,8 +84,11 @@ class Buffer(eqx.Module):
         if not protocol.borrow:
             return episodes
         keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
-        complete = jax.vmap(lambda position, train, one: completed(stream, self.received, position, train, one))
-        return Episodes(complete(positions, episodes.train, keys), episodes.val)
+
+        def complete(position: Int[Array, ""], train: Shots, one: Key[Array, ""]) -> Shots:
+            return completed(stream, self.received, position, train, one)
+
+        return Episodes(jax.vmap(complete)(positions, episodes.train, keys), episodes.val)
 
     def support(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
         """The shots an evaluation adapts on: n / points_per_shot of the n points received, at most M."""

@@ -39,7 +39,9 @@ def estimate_regret(
     found = read_experiment(folder)
     experiment = Experiment(settings_from(found["settings"]), found["learner"], found["seed"])
     if experiment.settings.protocol.borrow:
-        raise InputError(f"{folder} has protocol.borrow, whose shots depend on the whole stream; its regret is not known")
+        raise InputError(
+            f"{folder} has protocol.borrow, whose shots depend on the whole stream; its regret is not known"
+        )
     tasks = experiment.load_tasks()
     if tasks.fingerprint != found["fingerprint"]:
         raise DataError(

@@ -1,1 +1,0 @@
-"""Results of runs, and the script that makes them."""
