@@ -19,6 +19,7 @@ from test_run_online import WORDS, command, environment
 from anyshot.cli import COMMANDS, main
 from anyshot.cli.interrupts import delivered
 from anyshot.cli.taking import commands
+from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.presets import PRESETS
 
 # Help
@@ -26,6 +27,7 @@ from anyshot.runs.presets import PRESETS
 INNER = ("list", "fetch", "verify", "show")
 ASKED = [["--help"], *([name, "--help"] for name in COMMANDS), *(["data", inner, "--help"] for inner in INNER)]
 ASKED += [["run", name, "--help"] for name in PRESETS] + [["run", "--resume", "x", "--help"]]
+ASKED += [["offline", name, "--help"] for name in OFFLINE_PRESETS] + [["offline", "--resume", "x", "--help"]]
 ASK_ALL = """
 import contextlib, io, json, sys
 from anyshot.cli import main
@@ -90,7 +92,8 @@ def test_the_table_of_options_has_what_help_has(helps: dict[str, str]) -> None:
         if name in ("data", "presets", "learners"):  # which list what they have instead
             assert set(one.options) == {"--help"}
             continue
-        texts = [helps[name]] if name != "run" else [helps["run sinusoid"], helps["run --resume x"]]
+        asked = {"run": "run sinusoid", "offline": "offline sinusoid-offline"}.get(name)
+        texts = [helps[asked], helps[f"{name} --resume x"]] if asked else [helps[name]]
         heads = [re.match(r"(?:-h, )?--[\w.-]+(?:, --[\w.-]+)*", entry) for text in texts for entry in entries(text)]
         shown = {option for head in heads if head for option in re.findall(r"--[\w.-]+", head[0])}
         assert set(one.options) == shown, name
@@ -177,7 +180,7 @@ SINE = "run sinusoid --protocol.tasks 3"
 MISTAKES: list[tuple[str, Make, int, str]] = [
     # what was typed, what is there, the exit code, what must be told
     ("rum sinusoid --out new", nothing, 2, "there is no command 'rum'; did you mean run?"),
-    ("run sinusiod --out new", nothing, 2, "there is no preset 'sinusiod'; there are rainbow-digits, sinusoid"),
+    ("run sinusiod --out new", nothing, 2, "there is no preset 'sinusiod' for anyshot run; there are rainbow-digits, sinusoid"),
     ("run sinusoid --learner ftlm --out new", nothing, 2, "ftml-vs"),
     ("run sinusoid --protocol.evry 5 --out new", nothing, 2, "--protocol.every"),
     ("run sinusoid --protocol.every five --out new", nothing, 2, "five"),
@@ -225,7 +228,7 @@ def test_a_mistake_is_answered_with_a_sentence(
     (no_data / "here").mkdir()
     monkeypatch.chdir(no_data / "here")
     monkeypatch.setattr(sys, "argv", ["anyshot", *words.split()])
-    monkeypatch.setattr("anyshot.cli.run.use_device", lambda device, tasks: None)
+    monkeypatch.setattr("anyshot.cli.running.use_device", lambda device, tasks: None)
     make(Path())
     before = content(no_data / "here")
     with pytest.raises(SystemExit) as end:
@@ -290,13 +293,13 @@ sys.meta_path.insert(0, Now())
 def test_ctrl_c_while_jax_is_being_imported(tmp_path: Path) -> None:
     words = [sys.executable, "-c", DEFAULT + AT_WORST + command()[-1], *WORDS, "--out", str(tmp_path / "run")]
     ran = subprocess.run(words, env=environment(), capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (130, "anyshot: interrupted\n")
+    assert (ran.returncode, ran.stderr) == (130, "anyshot: interrupted before the run began\n")
     assert not (tmp_path / "run").exists()
 
 
 def test_ctrl_c_while_jax_is_starting(tmp_path: Path) -> None:
     told = interrupted(tmp_path / "run", "starting JAX", 0.4)
-    assert (told == "anyshot: interrupted\n") == (not (tmp_path / "run/experiment.json").exists())
+    assert (told == "anyshot: interrupted before the run began\n") == (not (tmp_path / "run/experiment.json").exists())
 
 
 def test_ctrl_c_while_compiling_does_not_say_that_anything_was_saved(tmp_path: Path) -> None:

@@ -346,7 +346,7 @@ def test_nonsense_is_refused_before_any_work(
 
     monkeypatch.chdir(no_data)
     monkeypatch.setattr(sys, "argv", ["anyshot", *words.split()])
-    monkeypatch.setattr("anyshot.cli.run.use_device", lambda device, tasks: None)
+    monkeypatch.setattr("anyshot.cli.running.use_device", lambda device, tasks: None)
     with pytest.raises(SystemExit) as end:
         main()
     caught = capsys.readouterr()

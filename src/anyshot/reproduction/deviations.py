@@ -1,0 +1,76 @@
+"""Where our setting is not, or may not be, the paper's: what the paper says, and what we do."""
+
+from __future__ import annotations
+
+SILENT = "not said"
+# What, what the paper says, what we do.
+DEVIATIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "everywhere": (
+        (
+            "meta-regularisation",
+            "coefficient 0.1; how the KL is normalised and the initial standard deviations are not said",
+            "coefficient 1e-4 times the KL summed over weights, standard deviations from exp(-4); the mean predicts; "
+            "none on Omniglot",
+        ),
+        ("beta, eta and all learned rates", SILENT, "their logarithm is learned, with Adam's one step size"),
+        (
+            "shots and validation points of a meta-update",
+            "K up to min(M, n), both drawn from the task's data",
+            "disjoint: K ~ U{0..min(M, n/2)}, validation on up to 20 other points",
+        ),
+        ("tasks of a meta-batch", "sampled from the buffer", "uniform over those that have data, with replacement"),
+        ("when the loss is recorded", SILENT, "at each evaluation: when data has arrived, and at zero shots"),
+        (
+            "shots at an evaluation",
+            "section 3: all n points, at most M; appendix E: n/2 (contextual MiniImagenet n/4)",
+            "appendix E's, at most M, drawn anew each time",
+        ),
+        (
+            "test data",
+            "a minibatch of the task's data that was not given, size not said",
+            "held-out examples, the same at each evaluation of a task: 100, on pose 50",
+        ),
+        ("clipping", '"magnitudes are clipped within 10"', "the norm of the whole gradient, inner and meta"),
+        ("TOE's batch", SILENT, "500 datapoints, uniform over all received"),
+        ("float32", SILENT, "full precision, no TF32"),
+    ),
+    "rainbow-mnist": (
+        ("the images", "the generator was never published", "ours: colours, half size and rotations as docs/tasks.md"),
+        ("images to tasks", "900 to each task", "no image twice; 800 may be given out, 100 are held to test"),
+        ("arrival", "4 datapoints every 10 steps, and elsewhere 2 every 5", "4 every 10"),
+        ("stride of the convolutions", SILENT, "2, as in MAML's Omniglot network"),
+        ("A-GEM", "no number of it is given", "memory of 50 datapoints a task, batches of 500, Adam as the others"),
+    ),
+    "pose": (
+        (
+            "objects",
+            "65 of PASCAL3D+",
+            "63 original meshes, a re-mesh of car 09 and a toilet of ObjectNet3D: 63 + 1 + 1 = 65",
+        ),
+        ("scale of the label", SILENT, "angle / 2 pi (Yin et al.: ten times that, so losses 100 times as large)"),
+        ("camera", "random for each object", "random azimuth, elevation of 15 to 50 degrees"),
+        ("images of an object", SILENT, "100 to give out and 50 held to test (Yin et al.: 100 in all)"),
+        ("inner step size at the start, tasks in a meta-batch", SILENT, "0.1, and 25, as on Rainbow MNIST"),
+        (
+            "threshold",
+            '"85 % accuracy", of a regression that does not advance',
+            "none matters: all tasks have 240 steps; a loss of 0.01 counts as mastered",
+        ),
+    ),
+    "contextual-miniimagenet": (
+        ("pretraining", "on 40 tasks, how long is not said", "2,000 steps with all their data"),
+        ("order of classes, held images", SILENT, "train, val, test of Ravi and Larochelle; 100 of 600 are held"),
+        ("pairs", "half positive, half negative", "always whole couples of a positive and a negative pair"),
+    ),
+    "offline": (
+        ("training", "shots averaged; steps, batch, rates and when it stops are not said", "docs/settings.md has ours"),
+        ("when training stops", SILENT, "after 10 trials on validation tasks without a better score"),
+        ("which tasks train", "Rainbow MNIST: the first 20; MiniImagenet: the first 90 classes", "the same, our order"),
+        ("certainty of an accuracy", SILENT, "test episodes are added until its standard error is 0.3 points"),
+    ),
+}
+
+
+def rows(name: str) -> list[list[str]]:
+    """A table with its head."""
+    return [["what", "the paper", "here"], *(list(row) for row in DEVIATIONS[name])]
