@@ -300,7 +300,7 @@ def test_the_table_has_ratio_labels_and_what_was_not_run(made: Path) -> None:
     assert (
         "Not run: ftml+meta-sgd (seeds 0, 1 and 2); ftml-vl (seeds 1 and 2). `anyshot reproduce table-2-pose`" in text
     )
-    assert "5 runs, about 20 minutes on an H200" in text, "ftml-vl with as many steps as its other seed had"
+    assert "5 runs, about 10 minutes on an H200" in text, "ftml-vl with as many steps as its other seed had"
     assert (
         "| ftml-vs | ftml | -16.4, within its spread | -101.0 [-103.5, -98.5] | 3 of 3 | as in the paper, and" in text
     )
