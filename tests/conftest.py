@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -49,3 +50,15 @@ def with_data(real_data: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("ANYSHOT_DATA", str(real_data))
     monkeypatch.setenv("ANYSHOT_CACHE", str(shared_cache))
     return real_data
+
+
+@pytest.fixture(scope="module")
+def quick_compilation() -> Iterator[None]:
+    """Programs that run once, for milliseconds, need no optimising; and all of them are kept for the next run."""
+    options = {"jax_disable_most_optimizations": True, "jax_persistent_cache_min_compile_time_secs": 0.0}
+    before = {name: jax.config.values[name] for name in options}
+    for name, value in options.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)

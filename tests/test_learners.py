@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from functools import partial
 from typing import Any, ClassVar
 
@@ -30,16 +29,7 @@ CLASS = jax.ShapeDtypeStruct((), jnp.int32)
 KEY = jax.random.key(0)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation() -> Iterator[None]:
-    """Programs that run once, for microseconds, need no optimising; and all of them are kept for the next run."""
-    options = {"jax_disable_most_optimizations": True, "jax_persistent_cache_min_compile_time_secs": 0.0}
-    before = {name: jax.config.values[name] for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def network(key: Any, outputs: int) -> MLP:
@@ -66,14 +56,17 @@ def stacked(*tasks: Any) -> Any:
 
 # Conformance
 
+# The rules that differ little from others wait for `make test-slow`.
+SLOW = ("ftml", "ftml-vl", "ftml+meta-sgd", "ftml-vs+meta-sgd")
 
-@pytest.mark.parametrize("name", LEARNERS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in LEARNERS]
+)
 def test_every_learner_behaves_on_classes(name: str) -> None:
     check_learner(made(name), (INPUT, CLASS), classes=N, max_shots=M, order_matters=name == "mann")
 
 
-# The loss is all that differs from the above; the rules that differ little from others wait for `make test-slow`.
-SLOW = ("ftml", "ftml-vl", "ftml+meta-sgd", "ftml-vs+meta-sgd")
 REGRESSION = [name for name in LEARNERS if name != "protonet"]
 
 

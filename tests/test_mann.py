@@ -16,6 +16,8 @@ from anyshot import Episodes, Shots, cross_entropy, squared_error
 from anyshot.learners import MANN, Recipe
 from anyshot.networks import MLP
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 WIDTH, CLASSES, MOST = 3, 4, 5
 
 

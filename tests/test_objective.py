@@ -30,6 +30,8 @@ from anyshot import (
 )
 from anyshot.networks import MLP, Conv4
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 M = 3
 CLASSES = 3
 KINDS = ["Constant", "PerShot", "Scaled", "PerParameter", "ScaledPerParameter", "ClosedForm"]
@@ -99,7 +101,8 @@ def learned(kind: str, grad: Any) -> dict[str, Any]:
         ("Scaled", 5, "together"),
         # What several steps add does not depend on the rule: the others wait for `make test-slow`.
         *(pytest.param(kind, 5, "together", marks=pytest.mark.slow) for kind in KINDS if kind != "Scaled"),
-        *((kind, 5, "in turn") for kind in ("Scaled", "PerParameter")),
+        ("Scaled", 5, "in turn"),
+        pytest.param("PerParameter", 5, "in turn", marks=pytest.mark.slow),
     ],
 )
 def test_loss_and_all_gradients_equal_the_reference(kind: str, steps: int, tasks_mode: Any) -> None:
@@ -136,7 +139,7 @@ def test_the_clip_acts_on_some_tasks_and_not_on_others() -> None:
 @pytest.mark.parametrize(
     ("kind", "clip"),
     [
-        pytest.param(kind, clip, marks=[] if kind in ("Scaled", "ClosedForm") else pytest.mark.slow)
+        pytest.param(kind, clip, marks=[] if kind == "Scaled" else pytest.mark.slow)
         for kind, clip in zip(KINDS, [None, CLIP] * 3, strict=True)
     ],
 )

@@ -263,7 +263,7 @@ def test_nonsense_in_a_plan_is_one_sentence(changes: dict[str, Any], sentence: s
 def small() -> OfflineSettings:
     settings = offline_preset("sinusoid-offline")
     changes = {"steps": 800, "every": 100, "test_tasks": 5, "validation_episodes": 10, "standard_error": 5.0}
-    numbers = replace(settings.numbers, meta_rate=3e-3)
+    numbers = replace(settings.numbers, meta_rate=3e-3, inner_steps=2, inner_rate=0.1)
     return settings.model_copy(update={"plan": replace(settings.plan, **changes), "numbers": numbers})
 
 

@@ -27,6 +27,8 @@ from anyshot.online import Buffer, OnlineLoop, OnlineState, Protocol, Record, St
 from anyshot.online.buffer import episode
 from anyshot.tasks import PairTasks, TaskSet
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 WORLD, START, RUN = jax.random.key(1), jax.random.key(2), jax.random.key(3)
 DISPATCH = 8
 TRACES: Counter[str] = Counter()  # of the compiled function, by case
@@ -169,7 +171,7 @@ CASES = [
 ]
 SPLIT = CASES[0]
 # Every method is compared on classes; of the regressions, those much like others wait for `make test-slow`.
-LATER = {"ftml", "ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form"}
+LATER = {"ftml", "ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form", "mann"}
 COMPARED = [
     pytest.param(
         case, marks=pytest.mark.slow if case.tasks is regression and case.learner in LATER else [], id=str(case)
@@ -312,7 +314,7 @@ def test_the_compiled_loop_ends_with_the_state_of_the_plain_one(case: Case) -> N
         np.testing.assert_allclose(got, want, rtol=0, atol=case.tolerance)
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", COMPARED)
 def test_a_whole_stream_is_compiled_once(case: Case) -> None:
     _, records, after_the_first = compiled(case)
     assert len(records.loss) > DISPATCH / 2

@@ -33,6 +33,8 @@ from anyshot import (
     stack_tasks,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
 M = 6
 MODEL = {
     "layers": [{"w": jnp.ones((3, 2)), "b": jnp.zeros(2)}, (jnp.ones(4), None)],
@@ -192,6 +194,7 @@ def test_a_rule_and_a_model_of_the_users_own() -> None:
     assert jax.tree.structure(d_model) == jax.tree.structure(model)
 
 
+@pytest.mark.slow
 def test_an_equinox_network() -> None:
     """Activation functions and other static leaves pass through U and the meta-objective untouched."""
     model = eqx.nn.MLP(2, 3, 4, 1, key=jax.random.key(0))

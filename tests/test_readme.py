@@ -8,11 +8,9 @@ import io
 import re
 import runpy
 import shlex
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-import jax
 import pytest
 
 from anyshot import cli
@@ -23,12 +21,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, *DOCS]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_compilation() -> Iterator[None]:
-    """Programs that run once, for milliseconds, need no optimising."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def python_blocks(page: Path) -> list[str]:

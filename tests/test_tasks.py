@@ -62,7 +62,10 @@ def test_embedded_sets_have_the_fingerprint_of_the_table(name: str, no_data: Pat
 
 @pytest.mark.parametrize(
     "name",
-    ["rainbow-mnist", "omniglot", "contextual-miniimagenet", pytest.param("pose", marks=pytest.mark.slow)],
+    [
+        "rainbow-mnist",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("omniglot", "contextual-miniimagenet", "pose")),
+    ],
 )
 def test_sets_of_real_data_have_the_fingerprint_of_the_table_and_load_at_once(name: str, with_data: Path) -> None:
     started = time.perf_counter()

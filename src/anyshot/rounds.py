@@ -25,8 +25,9 @@ def run_rounds(
     """Up to `rounds` rounds, as long as `goes_on`.
 
     >>> count = lambda n: (n + 1, 10 * n)
-    >>> run_rounds(count, lambda n: n < 2, jnp.asarray(0), jnp.asarray(3), dispatch=4)[1:]
-    (Array([ 0, 10,  0,  0], dtype=int32...), Array(2, dtype=int32))
+    >>> state, records, filled = run_rounds(count, lambda n: n < 2, jnp.asarray(0), jnp.asarray(3), dispatch=4)
+    >>> print(state, records, filled)
+    2 [ 0 10  0  0] 2
 
     Returns:
         the state, records with a leading axis of length `dispatch`, and how many of them are filled.

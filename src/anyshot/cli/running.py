@@ -43,10 +43,6 @@ class How:
     quiet: bool = False
     track: Track = None
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.checkpoint_seconds < float("inf"):
-            raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {self.checkpoint_seconds}")
-
     def say(self, line: str) -> None:
         """A line with the time, unless all is to be quiet."""
         if not self.quiet:
@@ -114,6 +110,8 @@ def carried_out(
         progress_of: makes what tells how it is getting on; it may have to look into the task set.
         run: takes `checkpoint_seconds`, `watch` and `warn`; imports what it needs of JAX itself.
     """
+    if not 0 <= how.checkpoint_seconds < float("inf"):
+        raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {how.checkpoint_seconds}")
     learner, seed, settings = experiment
     params = params_of(learner, seed, settings.model_dump(mode="json"))
     mirror = Mirror(how.track, out, params, how.say, warn) if how.track else None

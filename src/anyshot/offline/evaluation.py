@@ -42,7 +42,7 @@ def evaluate(
     learner: PyTree[Any],
     key: Key[Array, ""],
     tell: Callable[[int], None] = lambda episodes: None,
-    compiled: Callable[..., Any] = eqx.filter_jit,
+    rounds_of: Callable[..., Any] | None = None,
 ) -> Scores:
     """Test a learner's state.
 
@@ -56,19 +56,14 @@ def evaluate(
         learner: the state to test.
         key: draws everything random.
         tell: called with the number of episodes so far.
-        compiled: compiles a function; another one may add options.
+        rounds_of: `some_rounds`, compiled; give it to compile once for several tests.
     """
     plan, each = loop.plan, _tasks_a_round(tests)
-
-    @compiled
-    def some_rounds(loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Any, first: Any) -> Any:
-        keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(first + jnp.arange(ROUNDS_A_DISPATCH))
-        return jax.lax.map(lambda one: _round(loop, tests, learner, one), keys)
-
+    rounds_of = rounds_of or eqx.filter_jit(some_rounds)
     found: list[Any] = []
     while True:
         first = jnp.asarray(ROUNDS_A_DISPATCH * len(found), jnp.int32)
-        found.append(jax.device_get(some_rounds(loop, tests, learner, key, first)))
+        found.append(jax.device_get(rounds_of(loop, tests, learner, key, first)))
         accuracy, loss = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))
         rounds = len(loss)
         tell(rounds * each)
@@ -79,6 +74,14 @@ def evaluate(
             return Scores(
                 plan.test_shots, accuracy.mean(axis=0), errors[0], loss.mean(axis=0), errors[1], rounds * each
             )
+
+
+def some_rounds(
+    loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""], first: Int[Array, ""]
+) -> tuple[Float[Array, "rounds shots"], Float[Array, "rounds shots"]]:
+    """Accuracy and loss of a few rounds of episodes, from round number `first` on."""
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(first + jnp.arange(ROUNDS_A_DISPATCH))
+    return jax.lax.map(lambda one: _round(loop, tests, learner, one), keys)
 
 
 def tried(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from anyshot.offline.evaluation import evaluate
+from anyshot.offline.evaluation import evaluate, some_rounds
 from anyshot.offline.split import Draw
 from anyshot.runs.driving import Watch, compiled, drive, environment
 from anyshot.runs.folder import RunFolder, read_events
@@ -54,9 +55,11 @@ def run_offline(
             )
             tests = Draw(split.test, plan, plan.test_shots[-1], plan.test_queries, held=True)
             watch("testing", {"tasks": split.test.tasks})
-            scores = evaluate(
-                loop, tests, state.best, keys["test"], lambda count: watch("tested", {"episodes": count}), compiled
-            )
+
+            def tell(count: int) -> None:
+                watch("tested", {"episodes": count})
+
+            scores = evaluate(loop, tests, state.best, keys["test"], tell, compiled_rounds())
             lines = tested(scores)
             folder.append(lines)
             for line in lines:
@@ -64,3 +67,9 @@ def run_offline(
             steps, best = (plan.every * int(number) for number in (state.rounds, state.best_round))
             folder.finish({"steps": steps, "best_step": best, "test": lines})
     return [event for event in read_events(out) if "test" in event]
+
+
+@functools.cache
+def compiled_rounds() -> Any:
+    """Rounds of a test, compiled once in a process for all runs that differ only in their seed."""
+    return compiled(some_rounds)
