@@ -199,7 +199,7 @@ def test_a_terminal_gets_one_live_line(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("plain", "coloured"):
         last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown[name]).splitlines()[-1]
         assert re.match(r"ftml, seed 0 .*3/8 tasks, 4 shots, accuracy 0.88, 1,234 labels, 83 s left", last.strip())
-    colour = re.compile(r"\x1b\[[0-9;]*(3[0-7]|38;)[0-9;]*m")
+    colour = re.compile(r"\x1b\[[0-9;]*([39][0-7]|38;)[0-9;]*m")
     assert colour.search(shown["coloured"])
     assert not colour.search(shown["plain"])
     assert "\x1b" not in shown["dumb"]

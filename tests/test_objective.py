@@ -199,6 +199,7 @@ def regression_problem() -> tuple[Any, Episodes, list[reference.Task]]:
     return MLP((1, 5, 1), key=jax.random.key(0)), as_episodes(tasks, 4), tasks
 
 
+@pytest.mark.slow
 def test_rematerialised_and_first_order() -> None:
     """Recomputing changes nothing; first order drops exactly the terms that go through the inner gradient."""
     model, episodes, tasks = regression_problem()
@@ -284,6 +285,7 @@ def test_zero_shots_return_theta_exactly(kind: str) -> None:
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_inner_steps_when_rematerialised() -> None:
     model = MLP((2, 64, CLASSES), key=jax.random.key(1))
     episodes = as_episodes(make_tasks([40] * 3), 40)

@@ -299,6 +299,7 @@ def held_out_error(pictures: np.ndarray, angles: np.ndarray, labels: np.ndarray)
     return float(np.degrees(np.abs((turn + np.pi) % (2 * np.pi) - np.pi)).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("opengl")
 def test_a_small_network_recovers_the_angle(meshes: dict[str, Mesh]) -> None:
     # Of one object 400 pictures are about a degree apart, so a small error says that pictures and labels belong

@@ -381,6 +381,7 @@ def test_the_ledger_adds_up(uninterrupted: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_regret_of_a_learner_that_never_learns_is_zero(tmp_path: Path, uninterrupted: Path) -> None:
     numbers = replace(SETTINGS.numbers, meta_rate=1e-30)
     run_online(Experiment(SETTINGS.model_copy(update={"numbers": numbers}), "ftml-vs", 0), tmp_path / "run")

@@ -219,6 +219,7 @@ def test_pairs_over_ten_thousand_draws(part: str) -> None:
     assert len(set(rows.ravel().tolist())) == toy(PairTasks)._part(part).size, "every image turns up"
 
 
+@pytest.mark.slow
 def test_real_pairs_never_show_a_test_class_in_training(with_data: Path) -> None:
     whole = load_tasks("contextual-miniimagenet")
     assert (whole.tasks, whole.x.shape) == (100, (60_000, 84, 84, 3))
