@@ -62,7 +62,7 @@ def test_the_table_has_the_ledgers_numbers_and_a_second_call_runs_nothing(
         assert found == [f"{np.mean(v):,.{d}f} ± {np.std(v, ddof=1):,.{d}f}" for d, v in wanted]
     assert "zero-shot loss, last 2 tasks" in told
     assert "this is a hint, not a proof." in told
-    assert f"report with figures: {out / 'report.html'}" in told
+    assert told.endswith(f"\nreport with figures: {out / 'report.html'}\n")
     page = (out / "report.html").read_text("utf-8")
     assert page.count("data:image/png;base64,") == 1
     assert list((out / "report_files").glob("*-tasks.png"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from anyshot.cli.device import use_device
-from anyshot.cli.progress import Progress, about, say, tasks_in
+from anyshot.cli.progress import Progress, say, tasks_in
 from anyshot.errors import InputError
 from anyshot.runs.presets import preset
 from anyshot.runs.reading import SUMMARY
@@ -76,10 +76,10 @@ def show(settings: Settings, out: Path, seeds: int, quiet: bool) -> None:
     comparisons = [one for one in compare(collect(folders)) if isinstance(one, Comparison)]
     page = out / "report.html"
     write_report(comparisons, page)
+    if not quiet:
+        say(f"done in {time.monotonic() - started:.0f} s")
     print(result(comparisons[0]))
     print(f"\nreport with figures: {page}", flush=True)
-    if not quiet:
-        say(f"done in {about(time.monotonic() - started)}")
 
 
 def _run_all(settings: Settings, tasks: int, runs: dict[Path, tuple[str, int]], quiet: bool, started: float) -> None:

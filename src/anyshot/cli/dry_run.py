@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anyshot.cli.progress import about
-from anyshot.runs.settings import Settings
+from anyshot.runs.settings import OfflineSettings, Settings
 from anyshot.tasks.catalogue import entry
 from anyshot.tasks.load import place
 from anyshot.tasks.own_files import stand_in
@@ -14,10 +14,7 @@ from anyshot.tasks.store import there
 
 def describe(learner: str, seed: int, out: Path, settings: Settings) -> None:
     """Print it."""
-    print(f"learner {learner}, seed {seed}, run folder {out}")
-    for part, values in settings.model_dump(mode="json").items():
-        for name, value in values.items():
-            print(f"  {part}.{name} = {value}")
+    print_settings(learner, seed, out, settings)
     protocol = settings.protocol
     steps, labels = protocol.rounds * protocol.every, protocol.rounds * protocol.arrive
     print(f"each task: at most {steps:,} steps, {labels:,} labels, {protocol.rounds + 1:,} evaluations", flush=True)
@@ -27,6 +24,14 @@ def describe(learner: str, seed: int, out: Path, settings: Settings) -> None:
         return
     for line in _needs(learner, seed, settings):
         print(line)
+
+
+def print_settings(learner: str, seed: int, out: Path, settings: Settings | OfflineSettings) -> None:
+    """One line for each."""
+    print(f"learner {learner}, seed {seed}, run folder {out}")
+    for part, values in settings.model_dump(mode="json").items():
+        for name, value in values.items():
+            print(f"  {part}.{name} = {value}")
 
 
 def _needs(learner: str, seed: int, settings: Settings) -> list[str]:

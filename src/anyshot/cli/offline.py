@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from anyshot.cli import progress
 from anyshot.cli.running import How, carried_out, chosen, folder
-from anyshot.errors import InputError
 from anyshot.learners.names import OFFLINE_LEARNERS
 from anyshot.learners.numbers import Numbers
 from anyshot.offline.plan import Plan
@@ -54,31 +53,9 @@ class Options(How):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resume(How):
-    """Go on with a run that was stopped or killed, from its last checkpoint.
-
-    Attributes:
-        resume: its folder.
-    """
-
-    resume: Path
-
-    def options(self) -> Options:
-        """The options of the run that is in the folder."""
-        from anyshot.runs.folder import read_experiment
-
-        found = read_experiment(self.resume)
-        if "plan" not in found["settings"]:
-            raise InputError(f"{self.resume} is an online run; go on with: anyshot run --resume {self.resume}")
-        how: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(How)}
-        parts = dict(offline_settings_from(found["settings"]))
-        return Options(out=self.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
-
-
 def main(words: list[str]) -> None:
     """Run the command."""
-    options = chosen(words, "offline", HELP, OFFLINE_PRESETS, OFFLINE_LEARNERS, Options, Resume)
+    options = chosen(words, "offline", HELP, OFFLINE_PRESETS, OFFLINE_LEARNERS, Options, offline_settings_from)
     settings = offline_settings_from({part: getattr(options, part) for part in OfflineSettings.model_fields})
     out, learner, seed = folder(options.out), options.learner, options.seed
     if options.dry_run:
@@ -150,9 +127,8 @@ def _scores(test: Sequence[dict[str, Any]]) -> str:
 
 
 def _describe(learner: str, seed: int, out: Path, settings: OfflineSettings) -> None:
-    print(f"learner {learner}, seed {seed}, run folder {out}")
-    for part, values in settings.model_dump(mode="json").items():
-        for name, value in values.items():
-            print(f"  {part}.{name} = {value}")
+    from anyshot.cli.dry_run import print_settings
+
+    print_settings(learner, seed, out, settings)
     plan = settings.plan
     print(f"at most {plan.rounds * plan.every:,} meta-updates of {plan.tasks_per_update} tasks, {plan.rounds} trials")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from anyshot.cli import progress
 from anyshot.cli.running import How, carried_out, chosen, folder
-from anyshot.errors import InputError
 from anyshot.learners.names import LEARNERS
 from anyshot.learners.numbers import Numbers
 from anyshot.online.protocol import Protocol
@@ -54,31 +53,9 @@ class Options(How):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resume(How):
-    """Go on with a run that was stopped or killed, from its last checkpoint.
-
-    Attributes:
-        resume: its folder.
-    """
-
-    resume: Path
-
-    def options(self) -> Options:
-        """The options of the run that is in the folder."""
-        from anyshot.runs.folder import read_experiment
-
-        found = read_experiment(self.resume)
-        if "plan" in found["settings"]:
-            raise InputError(f"{self.resume} is an offline run; go on with: anyshot offline --resume {self.resume}")
-        how: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(How)}
-        parts = dict(settings_from(found["settings"]))
-        return Options(out=self.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
-
-
 def main(words: list[str]) -> None:
     """Run the command."""
-    options = chosen(words, "run", HELP, PRESETS, LEARNERS, Options, Resume)
+    options = chosen(words, "run", HELP, PRESETS, LEARNERS, Options, settings_from)
     settings = settings_from({part: getattr(options, part) for part in Settings.model_fields})
     out, learner, seed = folder(options.out), options.learner, options.seed
     if options.dry_run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -15,7 +15,7 @@ from anyshot.cli import progress
 from anyshot.cli.device import use_device
 from anyshot.cli.listing import listed
 from anyshot.errors import InputError
-from anyshot.runs.reading import EXPERIMENT
+from anyshot.runs.reading import EXPERIMENT, read_experiment
 from anyshot.runs.trackers import PACKAGES
 from anyshot.runs.tracking import Mirror, params_of
 
@@ -49,14 +49,25 @@ class How:
             progress.say(line)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Resume(How):
+    """Go on with a run that was stopped or killed, from its last checkpoint.
+
+    Attributes:
+        resume: its folder.
+    """
+
+    resume: Path
+
+
 def chosen(
     words: list[str],
     command: str,
     told: str,
     presets: Mapping[str, tuple[Any, str]],
     learners: Mapping[str, str],
-    options: type[Options],
-    resume: Any,
+    options: Callable[..., Options],
+    settings_of: Callable[[dict[str, Any]], Any],
 ) -> Options:
     """The options of `anyshot COMMAND PRESET ...`, or of `anyshot COMMAND --resume DIR`; help ends the program.
 
@@ -67,14 +78,14 @@ def chosen(
         presets: settings and a line for each name.
         learners: a line for each name.
         options: a dataclass with the settings' parts among its fields.
-        resume: one whose `options()` are those of the run in a folder.
+        settings_of: reads the settings of a run folder.
     """
     if not words or words[0] in ("-h", "--help"):
         lines = {name: line for name, (_, line) in presets.items()}
         print(told.format(presets=listed(lines), learners=listed(learners)))
         sys.exit(0 if words else 2)
     if words[0] == "--resume":
-        return tyro.cli(resume, args=words, prog=f"anyshot {command}").options()
+        return _resumed(tyro.cli(Resume, args=words, prog=f"anyshot {command}"), command, options, settings_of)
     name = words[0]
     if name.startswith("-"):
         raise InputError(f"a preset must come first, got {name!r}; there are {', '.join(presets)}")
@@ -83,6 +94,20 @@ def chosen(
     settings, line = presets[name]
     default = options(**dict(settings))
     return tyro.cli(options, args=words[1:], default=default, prog=f"anyshot {command} {name}", description=line)
+
+
+def _resumed(
+    asked: Resume, command: str, options: Callable[..., Options], settings_of: Callable[[dict[str, Any]], Any]
+) -> Options:
+    """The options of the run in a folder, which must be one of this command's."""
+    found = read_experiment(asked.resume)
+    right = "offline" if "plan" in found["settings"] else "run"
+    if right != command:
+        kind = "an offline" if right == "offline" else "an online"
+        raise InputError(f"{asked.resume} is {kind} run; go on with: anyshot {right} --resume {asked.resume}")
+    how = {one.name: getattr(asked, one.name) for one in fields(How)}
+    parts = dict(settings_of(found["settings"]))
+    return options(out=asked.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
 
 
 def folder(out: Path | None) -> Path:

@@ -33,13 +33,14 @@ def commands() -> dict[str, Taken]:
     """Every command, and `data`'s subcommands as "data list"."""
     from anyshot.cli import data, offline, run
     from anyshot.cli.completion import SHELLS
+    from anyshot.cli.running import Resume
     from anyshot.runs.offline_presets import OFFLINE_PRESETS
     from anyshot.runs.presets import PRESETS
 
     inner = {"list": data.list_sets, "fetch": data.fetch, "verify": data.verify, "show": data.show}
     found = {name: _taken(getattr(import_module(f"anyshot.cli.{name}"), name, None)) for name in COMMANDS}
     for name, module, presets in (("run", run, PRESETS), ("offline", offline, OFFLINE_PRESETS)):
-        options = _taken(module.Options).options | _taken(module.Resume).options
+        options = _taken(module.Options).options | _taken(Resume).options
         found[name] = Taken(options, tuple(presets), False)
     found["completion"] = Taken({"--help": None}, SHELLS, False)
     found["data"] = Taken({"--help": None}, tuple(inner), False)
