@@ -66,7 +66,7 @@ def chosen(
     told: str,
     presets: Mapping[str, tuple[Any, str]],
     learners: Mapping[str, str],
-    options: Callable[..., Options],
+    options: type[Options],
     settings_of: Callable[[dict[str, Any]], Any],
 ) -> Options:
     """The options of `anyshot COMMAND PRESET ...`, or of `anyshot COMMAND --resume DIR`; help ends the program.
@@ -85,7 +85,7 @@ def chosen(
         print(told.format(presets=listed(lines), learners=listed(learners)))
         sys.exit(0 if words else 2)
     if words[0] == "--resume":
-        return _resumed(tyro.cli(Resume, args=words, prog=f"anyshot {command}"), command, options, settings_of)
+        return options(**_resumed(tyro.cli(Resume, args=words, prog=f"anyshot {command}"), command, settings_of))
     name = words[0]
     if name.startswith("-"):
         raise InputError(f"a preset must come first, got {name!r}; there are {', '.join(presets)}")
@@ -96,9 +96,7 @@ def chosen(
     return tyro.cli(options, args=words[1:], default=default, prog=f"anyshot {command} {name}", description=line)
 
 
-def _resumed(
-    asked: Resume, command: str, options: Callable[..., Options], settings_of: Callable[[dict[str, Any]], Any]
-) -> Options:
+def _resumed(asked: Resume, command: str, settings_of: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
     """The options of the run in a folder, which must be one of this command's."""
     found = read_experiment(asked.resume)
     right = "offline" if "plan" in found["settings"] else "run"
@@ -107,7 +105,7 @@ def _resumed(
         raise InputError(f"{asked.resume} is {kind} run; go on with: anyshot {right} --resume {asked.resume}")
     how = {one.name: getattr(asked, one.name) for one in fields(How)}
     parts = dict(settings_of(found["settings"]))
-    return options(out=asked.resume, learner=found["learner"], seed=found["seed"], **parts, **how)
+    return {"out": asked.resume, "learner": found["learner"], "seed": found["seed"], **parts, **how}
 
 
 def folder(out: Path | None) -> Path:
