@@ -180,7 +180,7 @@ SINE = "run sinusoid --protocol.tasks 3"
 MISTAKES: list[tuple[str, Make, int, str]] = [
     # what was typed, what is there, the exit code, what must be told
     ("rum sinusoid --out new", nothing, 2, "there is no command 'rum'; did you mean run?"),
-    ("run sinusiod --out new", nothing, 2, "there is no preset 'sinusiod' for anyshot run; there are rainbow"),
+    ("run sinusiod --out new", nothing, 2, "for anyshot run; did you mean sinusoid? there are rainbow"),
     ("run sinusoid --learner ftlm --out new", nothing, 2, "ftml-vs"),
     ("run sinusoid --protocol.evry 5 --out new", nothing, 2, "--protocol.every"),
     ("run sinusoid --protocol.every five --out new", nothing, 2, "five"),

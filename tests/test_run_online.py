@@ -319,7 +319,7 @@ def crash_after(saves: int) -> Callable[[str, dict[str, Any]], None]:
     ("words", "told"),
     [
         ("run", "usage"),
-        ("run rainbow-mnits --out a", "there is no preset 'rainbow-mnits' for anyshot run; there are rainbow"),
+        ("run rainbow-mnits --out a", "for anyshot run; did you mean rainbow-mnist? there are"),
         ("run sinusoid", "--out is missing; give a new or empty folder"),
         ("run --out a", "a preset must come first, got '--out'"),
         ("run sinusoid --out a --seed -1", "seed must be a whole number from 0 to 4294967295, got -1"),

@@ -12,7 +12,7 @@ from anyshot.cli.interrupts import delivered
 COMMANDS = {
     "demo": "three methods side by side in about two minutes: no data, no GPU; a table and a report",
     "run": "run an online experiment: tasks one after another, labels a few at a time; save, resume",
-    "offline": "meta-train on some tasks, test on unseen ones with 0, 1, 10, 20 shots; save, resume",
+    "offline": "meta-train on some tasks, test on unseen ones with zero, one and more shots; save, resume",
     "compare": "compare methods on the same streams: a table with paired differences",
     "reproduce": "the paper's tables and figures: run what is missing, print ours beside the paper's",
     "watch": "the curves of runs in the terminal, while they run",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -90,7 +91,9 @@ def chosen(
     if name.startswith("-"):
         raise InputError(f"a preset must come first, got {name!r}; there are {', '.join(presets)}")
     if name not in presets:
-        raise InputError(f"there is no preset {name!r} for anyshot {command}; there are {', '.join(presets)}")
+        near = difflib.get_close_matches(name, presets, 1)
+        hint = f"did you mean {near[0]}? there are" if near else "there are"
+        raise InputError(f"there is no preset {name!r} for anyshot {command}; {hint} {', '.join(presets)}")
     settings, line = presets[name]
     default = options(**dict(settings))
     return tyro.cli(options, args=words[1:], default=default, prog=f"anyshot {command} {name}", description=line)

@@ -18,7 +18,7 @@ class Plan:
         patience: trials without a better score after which training stops.
         tasks_per_update: tasks in a meta-batch.
         least_shots: in training K ~ U{least_shots..max_shots}; equal to max_shots it is classic MAML with fixed shots.
-        max_shots: M.
+        max_shots: M, the most shots in training.
         queries: datapoints that validate an episode in training.
         ways: None for tasks with labels of their own; else episodes are of so many classes numbered anew, and shots,
             queries and test queries are counted for each class.
@@ -32,8 +32,8 @@ class Plan:
         test_shots: numbers of shots to test.
         test_queries: datapoints to test on in an episode.
         standard_error: test episodes are added until each accuracy is as certain as this, in points of 100 (in a
-            regression: until the loss is, in percent of itself), or there are
-        most_episodes: of each number of shots.
+            regression: until the loss is, in percent of itself).
+        most_episodes: test episodes of each number of shots, at most, however uncertain.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012

@@ -14,14 +14,14 @@ class Protocol:
     """One experiment's rules; the defaults are the paper's for Rainbow MNIST with automatic advancement.
 
     Attributes:
-        arrive: datapoints that arrive at once, and
-        every: after how many steps; g(s) = arrive * (1 + s // every).
+        arrive: datapoints that arrive at once; g(s) = arrive * (1 + s // every).
+        every: steps from one arrival to the next.
         updates: N_meta, (meta-)updates in a step.
         max_steps: steps after which a task is given up.
         advance: whether a task ends as soon as it is mastered.
-        threshold: C, what mastering means, in
-        measure: accuracy of at least, or loss of at most C.
-        max_shots: M.
+        threshold: C: a task is mastered at an accuracy of at least, or a loss of at most this.
+        measure: which of the two.
+        max_shots: M, the most shots to adapt on.
         points_per_shot: n points received are evaluated with n / points_per_shot shots (at most M).
         tasks_per_update: tasks in a meta-batch.
         validation: datapoints to validate on in an episode, at most.
@@ -33,8 +33,8 @@ class Protocol:
         memory_per_task: datapoints remembered of an earlier task (A-GEM, ProtoNet).
         test: datapoints to evaluate on, held out, the same at every evaluation of a task.
         tasks: how many of the task set's tasks come, in random order; None: all.
-        pretrain_tasks: of these, how many come first with all their data, to pretrain on for
-        pretrain_steps: steps.
+        pretrain_tasks: of these, how many come first with all their data, to pretrain on.
+        pretrain_steps: how long to pretrain.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012

@@ -34,7 +34,7 @@ def _tasks(group: Group | OfflineGroup, inline: Inline) -> str:
         picture = tasks_sheet(group)
     except (DataError, InputError) as why:
         return paragraph(f"They cannot be shown: {why}.")
-    told = paragraph("Each row is a task with some of its examples.")
+    told = paragraph("Some tasks of the set, which need not be those of these runs, each with some of its examples.")
     return f'{told}\n<div class="scroll sheet" tabindex="0">{inline(picture)}</div>'
 
 

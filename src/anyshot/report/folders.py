@@ -50,19 +50,25 @@ def opened(folder: Path) -> Opened:
 
 
 def run_folders(places: Sequence[Path]) -> list[Path]:
-    """The run folders among these folders and directly in them, each once."""
+    """The run folders among these folders and up to two levels in them, each once."""
     if not places:
         raise InputError("a run folder is missing; give one or more, or a folder that holds some")
     found: dict[Path, Path] = {}
     for place in places:
         if not place.is_dir():
             raise InputError(f"{place} is " + ("a file, no run folder" if place.exists() else "not there"))
-        here = [place] if (place / EXPERIMENT).is_file() else [p.parent for p in sorted(place.glob(f"*/{EXPERIMENT}"))]
+        here = (
+            _in(place, "") or _in(place, "*/") or _in(place, "*/*/")
+        )  # the last as the demo and `reproduce` have them
         if not here:
             raise InputError(f"{place} is no run folder and holds none: there is no {EXPERIMENT} in it")
         for folder in here:
             found.setdefault(folder.resolve(), folder)
     return list(found.values())
+
+
+def _in(place: Path, depth: str) -> list[Path]:
+    return [file.parent for file in sorted(place.glob(f"{depth}{EXPERIMENT}")) if file.is_file()]
 
 
 def check_line(folder: Path, line: str, event: dict[str, Any], needed: dict[str, type]) -> None:

@@ -23,7 +23,7 @@ class Data:
     Attributes:
         name: of the task set; `anyshot data list` shows them.
         seed: which image goes to which task.
-        settings: of the task set, if not the usual ones, such as {"size": 42}.
+        settings: of the task set, if not the usual ones: names and values, such as size 42.
     """
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
