@@ -15,6 +15,7 @@ import pytest
 
 from anyshot import InputError, cross_entropy
 from anyshot.cli import main
+from anyshot.errors import RunError
 from anyshot.learners import TOE, Learner, Recipe
 from anyshot.networks import MLP
 from anyshot.offline import OfflineLoop, Plan, Split, evaluate, split_for
@@ -91,9 +92,10 @@ def test_fixed_shots_are_classic_maml() -> None:
     assert episodes.train.count.tolist() == [3] * 4
 
 
-def test_pairs_come_in_whole_couples_and_ways_in_whole_shots() -> None:
-    pairs = training(numbered(PairTasks), PLAN, 4)
-    assert set(pairs.train.count.tolist()) <= {0, 2, 4}
+def test_pairs_come_in_any_number_and_ways_in_whole_shots() -> None:
+    pairs = training(numbered(PairTasks), replace(PLAN, tasks_per_update=40), 4)
+    assert set(pairs.train.count.tolist()) == {0, 1, 2, 3, 4}
+    assert {0, 1} == set(pairs.train.y[pairs.train.count == 1][:, 0].tolist())
     plan = replace(PLAN, ways=2, least_shots=1)
     ways = training(numbered(ClassTasks, 0), plan, 4)
     assert ways.train.y.shape == (4, 8)
@@ -243,6 +245,8 @@ def test_a_task_in_two_parts_is_refused() -> None:
     ("changes", "sentence"),
     [
         ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+        ({"steps": 45}, "steps must be a multiple of every 10, got 45"),
+        ({"patience": 10**11}, "patience must be less than 1,000,000,000, got 100000000000"),
         ({"least_shots": 5}, "least_shots must be at most max_shots 4, got 5"),
         ({"test_shots": ()}, "test_shots is empty"),
         ({"test_shots": (1, 0)}, "test_shots must be rising"),
@@ -318,6 +322,17 @@ def test_presets_are_possible(name: str) -> None:
     settings = offline_preset(name)
     assert settings.plan.rounds >= 10
     assert settings.most_shots >= settings.plan.max_shots
+
+
+def test_a_run_that_diverges_says_so_and_is_not_finished(tmp_path: Path) -> None:
+    settings = small()
+    wild = settings.model_copy(update={"numbers": replace(settings.numbers, meta_rate=1e200)})
+    for validation_tasks in (10, 0):  # noticed at the first trial, or in the test
+        plan = replace(settings.plan, validation_tasks=validation_tasks, steps=100)
+        folder = tmp_path / str(validation_tasks)
+        with pytest.raises(RunError, match=r"not finite"):
+            run_offline(OfflineExperiment(wild.model_copy(update={"plan": plan}), "mann", 0), folder)
+        assert not (folder / "summary.json").exists()
 
 
 # The command

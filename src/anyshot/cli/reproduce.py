@@ -59,6 +59,9 @@ def reproduce(
     if max_minutes is not None and not max_minutes > 0:
         raise InputError(f"--max-minutes must be above 0, got {max_minutes}")
     kept = results or (Path("results") if Path("results").is_dir() else out / "results")
+    for name, place in (("--out", out), ("--results", kept)):
+        if place.exists() and not place.is_dir():
+            raise InputError(f"{name} must be a folder, and {place} is a file")
     if target == "document":
         _document(kept)
         return

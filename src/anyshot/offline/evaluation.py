@@ -67,8 +67,9 @@ def evaluate(
         accuracy, loss = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))
         rounds = len(loss)
         tell(rounds * each)
-        errors = [values.std(axis=0, ddof=1) / np.sqrt(rounds) for values in (accuracy, loss)]
-        wide = 100 * (errors[0] if loop.classification else errors[1] / np.abs(loss.mean(axis=0)))
+        with np.errstate(all="ignore"):  # a model that has diverged gives what is not finite, which the caller sees
+            errors = [values.std(axis=0, ddof=1) / np.sqrt(rounds) for values in (accuracy, loss)]
+            wide = 100 * (errors[0] if loop.classification else errors[1] / np.abs(loss.mean(axis=0)))
         certain = rounds >= FEWEST_ROUNDS and bool(np.all(wide <= plan.standard_error))
         if certain or rounds * each >= plan.most_episodes:
             return Scores(

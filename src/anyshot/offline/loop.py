@@ -34,7 +34,7 @@ class OfflineState(eqx.Module):
         best_score: what it reached.
         best_round: when.
         rounds: done so far; draws the next round's random numbers.
-        finite: whether every number of the learner's state has been finite.
+        finite: whether every score and every number of the learner's state has been finite.
     """
 
     learner: PyTree[Any]
@@ -115,13 +115,13 @@ class OfflineLoop(eqx.Module):
         if split.validation is None:
             accuracy, loss = jnp.full(shots, jnp.nan), jnp.full(shots, jnp.nan)
             score = state.best_score
-            better = jnp.asarray(True)
+            better = tried_well = jnp.asarray(True)
         else:
             plan = self.plan
             tests = Draw(split.validation, plan, plan.test_shots[-1], plan.test_queries, held=True)
             accuracy, loss = tried(self, tests, learner, jax.random.fold_in(key, TRIAL), plan.validation_episodes)
             score = jnp.mean(accuracy if self.classification else -loss)
-            better = score > state.best_score
+            better, tried_well = score > state.best_score, jnp.isfinite(score)
         best = jax.tree.map(
             lambda new, old: jnp.where(better, new, old) if eqx.is_array(new) else new, learner, state.best
         )
@@ -132,7 +132,7 @@ class OfflineLoop(eqx.Module):
             jnp.where(better, score, state.best_score),
             jnp.where(better, rounds, state.best_round),
             rounds,
-            all_finite(learner),
+            all_finite(learner) & tried_well,
         )
         record = Trained(rounds, accuracy, loss, score, better, self.ended(new), metrics, self.learner.rates(learner))
         return new, record

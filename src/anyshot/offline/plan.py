@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from anyshot.errors import InputError
 
+MOST = 10**9  # of anything: counters are 32 bits wide
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -65,6 +67,8 @@ class Plan:
         for name, smallest in {"ways": 2, "order": 0, "train_tasks": 1, "test_tasks": 1}.items():
             if getattr(self, name) is not None:
                 _check_whole(name, getattr(self, name), smallest)
+        if self.steps % self.every:
+            raise InputError(f"steps must be a multiple of every {self.every}, got {self.steps}")
         if self.least_shots > self.max_shots:
             raise InputError(f"least_shots must be at most max_shots {self.max_shots}, got {self.least_shots}")
         if not self.test_shots:
@@ -79,9 +83,11 @@ class Plan:
     @property
     def rounds(self) -> int:
         """Trials on the validation tasks, at most."""
-        return -(-self.steps // self.every)
+        return self.steps // self.every
 
 
 def _check_whole(name: str, value: object, smallest: int) -> None:
     if type(value) is not int or value < smallest:
         raise InputError(f"{name} must be a whole number of at least {smallest}, got {value!r}")
+    if value >= MOST:
+        raise InputError(f"{name} must be less than {MOST:,}, got {value}")

@@ -130,15 +130,16 @@ class Draw(eqx.Module):
         return Episodes(self._shots(rows, shots), self._shots(queries, self.queries))
 
     def training(self, key: Key[Array, ""]) -> Episodes:
-        """A meta-batch: tasks uniform, with replacement; K uniform from the least to the most, whole units."""
-        plan, unit = self.plan, self.tasks.unit
+        """A meta-batch: tasks uniform, with replacement; K uniform from the least to the most.
+
+        K may be odd on pairs, too, of which the last is then as often one of one class as of two: one shot is tested.
+        """
+        plan = self.plan
         of_tasks, of_shots, of_episodes = jax.random.split(key, 3)
-        least = -(-plan.least_shots // unit)
         shape = (plan.tasks_per_update,)
         tasks = jax.random.randint(of_tasks, shape, 0, self.tasks.tasks)
-        shots = unit * jax.random.randint(of_shots, shape, least, max(plan.max_shots // unit, least) + 1)
-        keys = jax.random.split(of_episodes, plan.tasks_per_update)
-        return jax.vmap(self.episode)(keys, tasks, jnp.minimum(shots, self.size))
+        shots = jax.random.randint(of_shots, shape, plan.least_shots, plan.max_shots + 1)
+        return jax.vmap(self.episode)(jax.random.split(of_episodes, plan.tasks_per_update), tasks, shots)
 
     def _shots(self, rows: Any, count: Any) -> Shots:
         x, y = self.tasks.look_up(rows)

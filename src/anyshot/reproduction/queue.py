@@ -17,7 +17,7 @@ from typing import BinaryIO
 from anyshot.reproduction.jobs import Job, progress
 
 ANYSHOT = (sys.executable, "-c", "from anyshot.cli import main; main()")
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOPS = (signal.SIGINT, signal.SIGTERM)
 GRACE = 60.0  # seconds to finish the chunk at hand and save; compiling cannot be interrupted
 LOOK, TELL = 0.2, 60.0  # seconds between two looks at the processes, and between two lines about each
 
@@ -161,7 +161,10 @@ def _stop(live: Sequence[Child], asked: list[int]) -> None:
 def _asked() -> Iterator[list[int]]:
     """A list that Ctrl-C, or a request to terminate, puts something in."""
     asked: list[int] = []
-    before = {number: signal.signal(number, lambda number, frame: asked.append(number)) for number in STOPS}
+    hung_up = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []  # nohup ignores it
+    before = {
+        number: signal.signal(number, lambda number, frame: asked.append(number)) for number in [*STOPS, *hung_up]
+    }
     try:
         yield asked
     finally:

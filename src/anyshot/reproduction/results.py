@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def read_result(path: Path) -> Result:
         found = json.loads(path.read_text("utf-8"))
         job = Job(*described(found))
         result = _result(job, found)
-    except (ValueError, KeyError, TypeError, InputError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, InputError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise DataError(f"{path} is no summary of a run that this version knows: {what}") from error
     if found["title"] != job.preset:
@@ -102,11 +103,11 @@ def _result(job: Job, found: dict[str, Any]) -> Result:
     minutes, at_once = _wall(found.get("wall"))
     return Result(
         job,
-        tuple(map(_score, found["test"])) if offline else (totals["cumulative_loss"],),
-        totals["steps"],
-        None if offline else totals["labels"],
-        None if offline else totals["mastered"],
-        () if offline else tuple(found["cumulative_loss"]),
+        tuple(map(_score, found["test"])) if offline else (_number(totals["cumulative_loss"]),),
+        int(totals["steps"]),
+        None if offline else int(totals["labels"]),
+        None if offline else int(totals["mastered"]),
+        () if offline else tuple(map(_number, found["cumulative_loss"])),
         found["fingerprint"],
         found["environment"].get("device", "not known"),
         minutes,
@@ -115,7 +116,13 @@ def _result(job: Job, found: dict[str, Any]) -> Result:
 
 
 def _score(test: dict[str, Any]) -> float:
-    return float(100 * test["accuracy"] if "accuracy" in test else test["loss"])
+    return _number(100 * test["accuracy"] if "accuracy" in test else test["loss"])
+
+
+def _number(value: Any) -> float:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} is no finite number")
+    return float(value)
 
 
 def _wall(spent: list[dict[str, Any]] | None) -> tuple[float | None, int]:

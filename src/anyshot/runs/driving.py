@@ -91,7 +91,7 @@ def drive(
         watch("saved", {"rounds": int(state.rounds)})
 
     rounds, saved = 1, time.monotonic()
-    with _interruptible() as interrupted:
+    with interruptible() as interrupted:
         while not over(state):
             started = time.monotonic()
             state, records, done = run(state, keys["run"], jnp.asarray(rounds, jnp.int32))
@@ -151,7 +151,7 @@ def restored(state: PyTree[Any], arrays: dict[str, np.ndarray]) -> PyTree[Any]:
 
 
 @contextmanager
-def _interruptible() -> Iterator[list[int]]:
+def interruptible() -> Iterator[list[int]]:
     """A list that Ctrl-C (or a request to terminate) puts something in, instead of ending things half-way."""
     asked: list[int] = []
 

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from anyshot.errors import RunError
 from anyshot.offline.evaluation import evaluate, some_rounds
 from anyshot.offline.split import Draw
-from anyshot.runs.driving import Watch, compiled, drive, environment
+from anyshot.runs.driving import Watch, compiled, drive, environment, interruptible
 from anyshot.runs.folder import RunFolder, read_events
 from anyshot.runs.offline_events import OfflineEvents, tested
 from anyshot.runs.offline_experiment import OfflineExperiment
@@ -56,10 +59,19 @@ def run_offline(
             tests = Draw(split.test, plan, plan.test_shots[-1], plan.test_queries, held=True)
             watch("testing", {"tasks": split.test.tasks})
 
-            def tell(count: int) -> None:
-                watch("tested", {"episodes": count})
+            with interruptible() as interrupted:
 
-            scores = evaluate(loop, tests, state.best, keys["test"], tell, compiled_rounds())
+                def tell(count: int) -> None:
+                    watch("tested", {"episodes": count})
+                    if interrupted:
+                        raise KeyboardInterrupt
+
+                scores = evaluate(loop, tests, state.best, keys["test"], tell, compiled_rounds())
+            if not np.all(np.isfinite(scores.loss)):
+                raise RunError(
+                    f"a loss was not finite in the test of {out}; try a smaller numbers.meta_rate or "
+                    "numbers.inner_rate, or numbers.inner_clip, in a new folder"
+                )
             lines = tested(scores)
             folder.append(lines)
             for line in lines:
