@@ -117,9 +117,8 @@ class OfflineLoop(eqx.Module):
             score = state.best_score
             better = tried_well = jnp.asarray(True)
         else:
-            plan = self.plan
-            tests = Draw(split.validation, plan, plan.test_shots[-1], plan.test_queries, held=True)
-            accuracy, loss = tried(self, tests, learner, jax.random.fold_in(key, TRIAL), plan.validation_episodes)
+            trial, of_trial = Draw.test(split.validation, self.plan), jax.random.fold_in(key, TRIAL)
+            accuracy, loss = tried(self, trial, learner, of_trial, self.plan.validation_episodes)
             score = jnp.mean(accuracy if self.classification else -loss)
             better, tried_well = score > state.best_score, jnp.isfinite(score)
         best = jax.tree.map(

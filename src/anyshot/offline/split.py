@@ -110,6 +110,11 @@ class Draw(eqx.Module):
     queries: int = eqx.field(static=True)
     held: bool = eqx.field(static=True)
 
+    @classmethod
+    def test(cls, tasks: TaskSet, plan: Plan) -> Draw:
+        """Episodes of a test, or of a trial."""
+        return cls(tasks, plan, plan.test_shots[-1], plan.test_queries, held=True)
+
     @property
     def each(self) -> int:
         """Datapoints of a shot: one, or one of each class."""

@@ -6,7 +6,7 @@ from anyshot.report.offline_comparison import OfflineComparison, OfflineRow
 from anyshot.report.offline_figures import rates_kept, unit_of_shots, with_rate
 from anyshot.report.offline_runs import OfflineGroup
 from anyshot.report.offline_tables import cell, rounding, with_error
-from anyshot.report.wording import counted, listed
+from anyshot.report.wording import certainty, counted, listed
 
 
 def overview(comparison: OfflineComparison) -> list[str]:
@@ -45,11 +45,10 @@ def _against(comparison: OfflineComparison, row: OfflineRow, place: int) -> str:
     less = row.differences[place]
     side = "below" if less.mean < 0 else "above"
     told = f"with the same seeds it is {scale * abs(less.mean):,.{digits}f}{unit} {side} {comparison.against}"
-    if less.low is None or less.high is None:
+    certain = certainty(less, digits, scale)
+    if not certain:
         return f"{told}, with one seed (seed {row.pairs[0]}), which gives no interval"
-    interval = f"[{scale * less.low:+,.{digits}f}, {scale * less.high:+,.{digits}f}]"
-    verdict = "excludes zero" if less.excludes_zero else "includes zero, so this may be chance"
-    return f"{told} on average; the 95 % interval of the difference, {interval}, {verdict}"
+    return f"{told} on average; {certain}"
 
 
 def on_rates(group: OfflineGroup) -> str:

@@ -11,7 +11,7 @@ from anyshot.report.online_comparison import Comparison, Row, cumulative_loss, d
 from anyshot.report.online_runs import Group, Run
 from anyshot.report.shot_figures import moments, parts, rate_at_end, score_by_shots, shots_seen, with_rate
 from anyshot.report.spread import Spread
-from anyshot.report.wording import counted, listed
+from anyshot.report.wording import certainty, counted, listed
 
 
 def overview(comparison: Comparison) -> list[str]:
@@ -53,11 +53,10 @@ def _against(group: Group, learner: str, against: str, value: Callable[[Run], fl
     share = f" ({100 * abs(less.mean) / abs(whole):.1f} %)" if whole else ""
     side = "below" if less.mean < 0 else "above"
     told = f"On the same streams it is {abs(less.mean):,.{digits}f}{share} {side} {against}"
-    if less.low is None or less.high is None:
+    certain = certainty(less, digits)
+    if not certain:
         return f"{told}, with one seed (seed {seeds[0]}), which gives no interval."
-    interval = f"[{less.low:+,.{digits}f}, {less.high:+,.{digits}f}]"
-    verdict = "excludes zero" if less.excludes_zero else "includes zero, so this may be chance"
-    return f"{told} on average over {len(seeds)} seeds; the 95 % interval of the difference, {interval}, {verdict}."
+    return f"{told} on average over {len(seeds)} seeds; {certain}."
 
 
 def on_differences(group: Group) -> str:

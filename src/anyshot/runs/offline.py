@@ -56,7 +56,7 @@ def run_offline(
                 checkpoint_seconds,
                 watch,
             )
-            tests = Draw(split.test, plan, plan.test_shots[-1], plan.test_queries, held=True)
+            tests = Draw.test(split.test, plan)
             watch("testing", {"tasks": split.test.tasks})
 
             with interruptible() as interrupted:

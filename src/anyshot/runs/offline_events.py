@@ -40,13 +40,9 @@ class OfflineEvents:
             "better": bool(records.better[number]),
             "ended": bool(records.ended[number]),
         }
+        unknown = [None] * len(self.plan.test_shots)
         event |= training(records.metrics, number) | rates(records.rates, number, with_alpha=True)
-        return {name: value for name, value in event.items() if value is not None and value != [None] * len(self.shots)}
-
-    @property
-    def shots(self) -> tuple[int, ...]:
-        """Numbers of shots that are tried."""
-        return self.plan.test_shots
+        return {name: value for name, value in event.items() if value not in (None, unknown)}
 
 
 def tested(scores: Scores) -> list[dict[str, Any]]:

@@ -52,14 +52,19 @@ class Network:
     hidden: tuple[int, ...] = (40, 40)
 
 
-class Settings(BaseModel):
-    """Everything about an experiment but the method and the seed."""
+class _Common(BaseModel):
+    """What online and offline experiments both have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     data: Data = Data()
     network: Network = Network()
     numbers: Numbers = Numbers()
+
+
+class Settings(_Common):
+    """Everything about an experiment but the method and the seed."""
+
     protocol: Protocol = Protocol()
 
     @property
@@ -72,14 +77,9 @@ class Settings(BaseModel):
         """Online, tasks have labels of their own."""
 
 
-class OfflineSettings(BaseModel):
+class OfflineSettings(_Common):
     """Everything about an offline experiment but the method and the seed."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    data: Data = Data()
-    network: Network = Network()
-    numbers: Numbers = Numbers()
     plan: Plan = Plan()
 
     @property
