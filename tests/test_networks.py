@@ -208,6 +208,12 @@ def xla_siamese(net: Siamese, pairs: Any) -> Any:
     return xla_head(net.head, jnp.concatenate([trunk(pairs[:, 0]), trunk(pairs[:, 1])], axis=1))
 
 
+def xla_halved(images: Any) -> Any:
+    even = jnp.concatenate([images, images[:, -1:]], axis=1)
+    even = jnp.concatenate([even, even[:, :, -1:]], axis=2)
+    return lax.reduce_window(even, 0.0, lax.add, (1, 2, 2), (1, 2, 2), "VALID") / 4
+
+
 def xla_mlp(net: MLP, x: Any) -> Any:
     h = x.reshape(x.shape[0], -1)
     for layer in net.layers[:-1]:
@@ -230,7 +236,7 @@ NETWORKS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "Siamese": (Siamese((11, 8, 2), channels=3, key=KEY), xla_siamese, (2, 11, 8, 2)),
     "PoseRegressor": (
         PoseRegressor(33, 2, channels=3, key=KEY),
-        lambda net, images: xla_chain(net, images[..., None], 2),
+        lambda net, images: xla_chain(net.halved, xla_halved(images)[..., None], 2),
         (33, 33),
     ),
     "MLP": (MLP((6, 5, 4, 2), key=KEY), xla_mlp, (3, 2)),

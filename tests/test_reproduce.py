@@ -108,6 +108,37 @@ def test_a_run_that_fails_does_not_stop_the_others(
     assert [path.name for path in here.rglob("results/*/*")] == ["ftml-vs-s0.json"]
 
 
+def test_a_summary_that_cannot_be_kept_does_not_stop_the_others(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file in the place of one table's folder; once it is gone, the run that is there is not run again."""
+    (here / "results").mkdir()
+    (here / "results/rainbow-mnist-m10").touch()
+    assert reproduce(monkeypatch, "ablation-m --seeds 1") == 1
+    told = capsys.readouterr()
+    assert "rainbow-mnist-m10 ftml, seed 0: its summary could not be kept: " in told.out
+    assert told.err.startswith("anyshot: 2 failed: rainbow-mnist-m10 ftml, seed 0, rainbow-mnist-m10 ftml-vs, seed 0; ")
+    assert len([*here.glob("results/*/*.json")]) == 4
+    (here / "results/rainbow-mnist-m10").unlink()
+    monkeypatch.setattr(queue, "ANYSHOT", ("false",))
+    assert reproduce(monkeypatch, "ablation-m --seeds 1") == 0
+    assert len([*here.glob("results/*/*.json")]) == 6
+
+
+@pytest.mark.parametrize(
+    "line", ["7", "[]", "{}", '{"position": 3}', '{"step": "far"}', '{"position": null, "step": 1}']
+)
+def test_a_plan_reads_over_odd_lines(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    folder = here / "r/rainbow-mnist/a-gem-s0"
+    fake_anyshot.begin(folder, "rainbow-mnist", "a-gem", 0)
+    with (folder / "events.jsonl").open("a") as log:
+        log.write(f"{line}\n")
+    assert reproduce(monkeypatch, "a-gem --seeds 1 --out r --plan") == 0
+    assert "half done: 0 tasks, 0 labels" in capsys.readouterr().out
+
+
 def test_when_the_time_is_over_runs_save_and_go_on_later(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import equinox as eqx
-import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, Shaped
 
-from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu
-from anyshot.networks.patches import out_size
+from anyshot.networks.conv4 import Conv4
+from anyshot.networks.layers import as_float
 
 
 class PoseRegressor(eqx.Module):
-    """Five 3x3 convolutions of stride 2 with leaky ReLU (128x128 becomes 4x4), then a linear layer to the targets.
+    """The mean of every 2x2 pixels (128x128 becomes 64x64), then the Rainbow MNIST network with the targets as outputs.
 
-    The paper does not describe its pose network; this one continues its Rainbow MNIST network to larger images.
+    The paper does not describe its pose network. At full size the first layer's activations alone are most of a step,
+    20 ms of memory traffic on an H200 with 25 tasks; an orientation can be seen at half the size.
 
     Args:
         side: height and width of the images.
@@ -21,28 +22,30 @@ class PoseRegressor(eqx.Module):
         channels: of every convolution.
         key: draws the initial weights.
 
-    >>> import jax.numpy as jnp
+    >>> import jax
     >>> net = PoseRegressor(side=32, key=jax.random.key(0))
     >>> print(net(jnp.zeros((32, 32))).shape)
     (1,)
     """
 
-    convolutions: tuple[Convolution, ...]
-    head: Linear
+    halved: Conv4
 
     def __init__(self, side: int = 128, targets: int = 1, channels: int = 32, *, key: Key[Array, ""]):
-        keys = jax.random.split(key, 6)
-        fan_in = [1, *[channels] * 4]
-        self.convolutions = tuple(
-            Convolution(size, channels, 2, key=layer_key) for size, layer_key in zip(fan_in, keys[:5], strict=True)
-        )
-        for _ in self.convolutions:
-            side = out_size(side, 2)
-        self.head = Linear(side * side * channels, targets, key=keys[5])
+        half = (side + 1) // 2
+        self.halved = Conv4((half, half, 1), targets, channels, key=key)
 
     def __call__(self, image: Shaped[Array, "side side"]) -> Float[Array, " targets"]:
         """The prediction for one grey image."""
-        h = as_float(image)[..., None]
-        for convolution in self.convolutions:
-            h = leaky_relu(convolution(h))
-        return self.head(h.reshape(-1))
+        return self.halved(halve(as_float(image))[..., None])
+
+
+def halve(image: Float[Array, "h w"]) -> Float[Array, "i j"]:
+    """The mean of every 2x2 pixels; the last row and column of an odd size count twice.
+
+    >>> print(halve(jnp.arange(9.0).reshape(3, 3)))
+    [[2.  3.5]
+     [6.5 8. ]]
+    """
+    height, width = image.shape
+    even = jnp.pad(image, ((0, height % 2), (0, width % 2)), mode="edge")
+    return even.reshape((height + 1) // 2, 2, (width + 1) // 2, 2).mean((1, 3))

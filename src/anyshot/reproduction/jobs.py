@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from anyshot.errors import DataError, InputError
 from anyshot.report.naming import title
@@ -90,7 +90,7 @@ def described(experiment: dict[str, Any]) -> tuple[str, str, int]:
 
 
 def last_event(folder: Path) -> dict[str, Any] | None:
-    """The last whole line of a run's event log, which may be growing; None if there is none yet."""
+    """The last event in a run's log, which may be growing; None if there is none yet."""
     if not (folder / EVENTS).is_file():
         return None
     with (folder / EVENTS).open("rb") as log:
@@ -102,8 +102,8 @@ def last_event(folder: Path) -> dict[str, Any] | None:
             found = json.loads(line)
         except ValueError:  # cut off by a crash, to be written again
             continue
-        if isinstance(found, dict):
-            return found
+        if _is_event(found):
+            return cast("dict[str, Any]", found)
     return None
 
 
@@ -117,3 +117,11 @@ def progress(folder: Path) -> str | None:
     if "position" in event:
         return f"{event['position'] + event['ended']} tasks, {event['total_labels']:,} labels"
     return "testing" if "test" in event else f"step {event['step']:,}"
+
+
+def _is_event(found: Any) -> bool:
+    """Whether it says how far the run is; of other lines the run itself tells what is wrong with them."""
+    if not isinstance(found, dict):
+        return False
+    needed = ("position", "ended", "total_labels") if "position" in found else ("step",)
+    return "pretraining" in found or "test" in found or all(isinstance(found.get(name), int) for name in needed)

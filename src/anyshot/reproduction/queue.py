@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from anyshot.errors import DataError, InputError
 from anyshot.reproduction.jobs import Job, progress
 
 ANYSHOT = (sys.executable, "-c", "from anyshot.cli import main; main()")
@@ -103,8 +104,9 @@ def _begin(job: Job, out: Path, device: str, parallel: int, tell: Callable[[str]
     before = progress(job.folder(out))
     tell(f"{job.name}: " + (f"goes on after {before}" if before else "begins"))
     job.folder(out).parent.mkdir(parents=True, exist_ok=True)
-    # Several share a GPU only if none takes all of its memory at once.
-    shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if parallel > 1 else {}
+    # A method compiles once for all its seeds. Several share a GPU only if none takes all of its memory at once.
+    shared = {"JAX_COMPILATION_CACHE_DIR": str(out / "compiled")}
+    shared |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if parallel > 1 else {}
     log = job.log(out).open("wb")
     process = subprocess.Popen(  # noqa: S603
         [*ANYSHOT, *job.words(out, device)],
@@ -131,9 +133,13 @@ def _ended(
         times.write(json.dumps({"seconds": round(took, 1), "at_once": parallel}) + "\n")
     code = child.process.returncode
     if code == 0 and job.finished(out):
-        outcome.done.append(job)
         tell(f"{job.name}: done in {took / 60:.1f} minutes, {progress(job.folder(out))}")
-        finished(job)
+        try:
+            finished(job)
+            outcome.done.append(job)
+        except (OSError, DataError, InputError) as error:  # the run itself is whole, and the others go on
+            outcome.failed[job] = f"its summary could not be kept: {error}"
+            tell(f"{job.name}: {outcome.failed[job]}")
     elif code == 130 or outcome.stopped:  # one that is still starting may end otherwise; if it fails, it fails again
         outcome.left.append(job)
         tell(f"{job.name}: stopped at {progress(job.folder(out)) or 'the beginning'}")
