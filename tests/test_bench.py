@@ -38,7 +38,7 @@ def test_both_ends_of_the_stream_are_measured_in_the_middle_of_a_task() -> None:
     experiment = Experiment(preset("sinusoid"), "ftml-vs", 0)
     tasks = experiment.load_tasks()
     loop, stream = experiment.loop(tasks), experiment.stream(tasks)
-    early, late = timing._states(loop, stream, experiment.keys()["start"])
+    early, late = timing.states(loop, stream, experiment.keys()["start"])
     for state, position, seen in ((early, 0, 0), (late, 99, 100)):
         assert (int(state.position), int(state.round), int(state.buffer.seen_count)) == (position, 1, seen)
     assert np.asarray(late.buffer.received).tolist() == [stream.capacity] * 99 + [stream.capacity // 16 * 2]

@@ -268,29 +268,39 @@ def test_networks(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "examples", "height", "width", "channels", "outputs", "stride"),
-    [(2, 2, 5, 4, 3, 5, 2), (1, 2, 3, 6, 16, 17, 1)],
+    ("counts", "examples", "height", "width", "channels", "outputs", "stride"),
+    [
+        ((2, 2), 2, 5, 4, 3, 5, 2),
+        ((2,), 2, 3, 6, 16, 17, 1),
+        ((0, 1, 5), 8, 5, 4, 2, 3, 2),
+        ((1, 7), 8, 3, 6, 16, 2, 1),
+    ],
 )
 def test_gpu_kernels_interpreted(
-    tasks: int, examples: int, height: int, width: int, channels: int, outputs: int, stride: int
+    counts: tuple[int, ...], examples: int, height: int, width: int, channels: int, outputs: int, stride: int
 ) -> None:
-    """The kernels' Python, run on the CPU in float32: the three partial gradients of one trilinear form."""
+    """The kernels' Python, run on the CPU in float32: the three partial gradients of one trilinear form.
+
+    Of each task only the first images are there: NaN in the others reaches neither these nor any sum.
+    """
+    tasks, count = len(counts), jnp.array(counts, jnp.int32)
     x = normal(tasks, examples, height, width, channels).astype(jnp.float32)
     weight = normal(tasks, outputs, 9 * channels).astype(jnp.float32)
     g = normal(tasks, examples, out_size(height, stride), out_size(width, stride), outputs).astype(jnp.float32)
+    there = (jnp.arange(examples) < count[:, None])[..., None, None, None]
 
     def form(x: Any, weight: Any) -> Any:
         y = jax.vmap(functools.partial(xla_convolve, stride=stride))(x.astype(float), weight.astype(float))
-        return jnp.sum(y * g), y
+        return jnp.sum(y * g * there), y * there
 
     (d_x, d_weight), y = quick_jit(jax.grad(form, (0, 1), has_aux=True))(x, weight)
 
     @quick_jit
     def interpreted(x: Any, weight: Any, g: Any) -> Any:
-        return (
-            convolution_gpu.convolve(x, weight, stride, interpret=True),
-            convolution_gpu.convolve_input_gradient(g, weight, stride, height, width, interpret=True),
-            convolution_gpu.convolve_weight_gradient(x, g, stride, interpret=True),
-        )
+        y = convolution_gpu.convolve(x, weight, count, stride, interpret=True)
+        d_x = convolution_gpu.convolve_input_gradient(g, weight, count, stride, height, width, interpret=True)
+        return y, d_x, convolution_gpu.convolve_weight_gradient(x, g, count, stride, interpret=True)
 
     agree(interpreted(x, weight, g), (y, d_x, d_weight), 1e-5)
+    without = interpreted(jnp.where(there, x, jnp.nan), weight, jnp.where(there, g, jnp.nan))
+    agree(without, (y, d_x, d_weight), 1e-5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu
 from anyshot.networks.patches import out_size
@@ -49,7 +49,13 @@ class Conv4(eqx.Module):
 
     def __call__(self, image: Shaped[Array, "h w c"]) -> Float[Array, " outputs"]:
         """Logits (or predictions) for one image."""
-        h = as_float(image)
+        return self.for_shots(image[None])[0]
+
+    def for_shots(
+        self, images: Shaped[Array, "n h w c"], count: Int[Array, ""] | None = None
+    ) -> Float[Array, "n outputs"]:
+        """Those of many images, of which only the first `count` matter: a GPU leaves the others out."""
+        h = as_float(images)
         for convolution in self.convolutions:
-            h = leaky_relu(convolution(h))
-        return self.head(h.reshape(-1))
+            h = leaky_relu(convolution.for_shots(h, count))
+        return jax.vmap(self.head)(h.reshape(h.shape[0], -1))

@@ -9,7 +9,8 @@ registered with JAX as primitives that know this, so that first, second and ever
 within the three, and a batch of tasks with own weights becomes batched matrix products. (`jax.vmap` of `lax.conv` over
 weights becomes one grouped convolution instead, which takes 100 times as long on a CPU and 10 times on a GPU.)
 
-Shapes inside the primitives carry a task axis t in front: images (t, n, h, w, c), weights (t, o, 9c).
+Shapes inside the primitives carry a task axis t in front: images (t, n, h, w, c), weights (t, o, 9c). Each task has a
+count of the images that are there; the rest is padding, which our GPU kernels leave out and other platforms compute.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from anyshot.errors import InputError
 from anyshot.networks.patches import KERNEL, fold, fold_by_class, out_size, unfold, unfold_by_sides
@@ -37,13 +38,17 @@ class _Patches(NamedTuple):
     fold: Callable[[Float[Array, "n i j k"], int, int, int], Float[Array, "n h w c"]]
 
 
-def convolve(x: Float[Array, "n h w c"], weight: Float[Array, "o k"], stride: int = 1) -> Float[Array, "n i j o"]:
+def convolve(
+    x: Float[Array, "n h w c"], weight: Float[Array, "o k"], stride: int = 1, count: Int[Array, ""] | None = None
+) -> Float[Array, "n i j o"]:
     """Convolve images with 3x3 kernels, padding 1.
 
     Args:
         x: images, channels last.
         weight: one row per output channel; its columns are the 3x3 taps row by row, each with all input channels.
         stride: 1 or 2.
+        count: how many images, from the first, matter; None: all. The outputs of the others are right or zero,
+            whichever is faster, and must not be used.
 
     >>> image = jnp.arange(16.0).reshape(1, 4, 4, 1)
     >>> sum_of_neighbours = jnp.ones((1, 9))
@@ -57,13 +62,14 @@ def convolve(x: Float[Array, "n h w c"], weight: Float[Array, "o k"], stride: in
         raise InputError(
             f"weight has {weight.shape[1]} columns; images with {x.shape[-1]} channels need {KERNEL**2 * x.shape[-1]}"
         )
-    return _convolve_p.bind(x[None], weight[None], stride=stride)[0]
+    count = jnp.asarray(x.shape[0] if count is None else count, jnp.int32)
+    return _convolve_p.bind(x[None], weight[None], count[None], stride=stride)[0]
 
 
-# The operations on arrays, given a way to unfold and fold.
+# The operations on arrays, given a way to unfold and fold; they compute padding too.
 
 
-def _convolve(x: Array, weight: Array, *, stride: int, patches: _Patches) -> Array:
+def _convolve(x: Array, weight: Array, count: Array, *, stride: int, patches: _Patches) -> Array:
     tasks, n, height, width, _ = x.shape
     rows = _rows(x, stride, patches)
     return _matmul(rows, jnp.swapaxes(weight, 1, 2)).reshape(
@@ -71,14 +77,16 @@ def _convolve(x: Array, weight: Array, *, stride: int, patches: _Patches) -> Arr
     )
 
 
-def _input_gradient(g: Array, weight: Array, *, stride: int, height: int, width: int, patches: _Patches) -> Array:
+def _input_gradient(
+    g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int, patches: _Patches
+) -> Array:
     tasks, n, down, across, outputs = g.shape
     rows = _matmul(g.reshape(tasks, -1, outputs), weight)
     folded = patches.fold(rows.reshape(tasks * n, down, across, -1), stride, height, width)
     return folded.reshape(tasks, n, height, width, -1)
 
 
-def _weight_gradient(x: Array, g: Array, *, stride: int, patches: _Patches) -> Array:
+def _weight_gradient(x: Array, g: Array, count: Array, *, stride: int, patches: _Patches) -> Array:
     by_row, rows = g.reshape(g.shape[0], -1, g.shape[-1]), _rows(x, stride, patches)
     if rows.shape[2] < by_row.shape[2]:  # a CPU takes half the time if the shorter side is in front
         # Behind a barrier the turned patches of a network's input, the same in every inner step, are made only once.
@@ -131,15 +139,18 @@ _weight_gradient_p = _primitive("convolve_weight_gradient", _weight_gradient)
 
 
 def _batch(
-    primitive: Primitive, arrays: tuple[Array, Array], axes: tuple[int | None, int | None], **sizes: int
+    primitive: Primitive,
+    arrays: tuple[Array, Array, Array],
+    axes: tuple[int | None, int | None, int | None],
+    **sizes: int,
 ) -> tuple[Array, int]:
-    """Batch two arrays by giving the tasks' axis the batch, or, where weights are shared, the images' axis."""
+    """Give the batch to the tasks' axis, or, where weights and counts are shared, to the images' axis."""
     size = next(a.shape[axis] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
-    shared_weight = axes[1] is None and primitive is not _weight_gradient_p
-    if shared_weight:
+    if axes[1:] == (None, None) and primitive is not _weight_gradient_p:
         images = jnp.moveaxis(arrays[0], axes[0] or 0, 1)
         merged = images.reshape(images.shape[0], -1, *images.shape[3:])
-        out = primitive.bind(merged, arrays[1], **sizes)
+        every = jnp.full_like(arrays[2], merged.shape[1])  # those that are there need not be the first any more
+        out = primitive.bind(merged, arrays[1], every, **sizes)
         return out.reshape(out.shape[0], size, -1, *out.shape[2:]), 1
     per_task = [
         jnp.broadcast_to(a, (size, *a.shape)) if axis is None else jnp.moveaxis(a, axis, 0)
@@ -157,18 +168,37 @@ def _sizes(x: Any) -> dict[str, int]:
     return {"height": x.aval.shape[2], "width": x.aval.shape[3]}
 
 
-ad.defbilinear(
+def _bilinear(primitive: Primitive, of_first: Callable[..., Array], of_second: Callable[..., Array]) -> None:
+    """Make the derivatives of an operation known that is linear in each of its first two arrays."""
+
+    def transposed(g: Any, first: Any, second: Any, count: Any, **sizes: int) -> tuple[Any, Any, None]:
+        if type(g) is ad.Zero:
+            return None, None, None
+        if ad.is_undefined_primal(first):
+            return of_first(g, first, second, count, **sizes), None, None
+        return None, of_second(g, first, second, count, **sizes), None
+
+    ad.defjvp(
+        primitive,
+        lambda d, first, second, count, **sizes: primitive.bind(d, second, count, **sizes),
+        lambda d, first, second, count, **sizes: primitive.bind(first, d, count, **sizes),
+        None,
+    )
+    ad.primitive_transposes[primitive] = transposed
+
+
+_bilinear(
     _convolve_p,
-    lambda g, x, weight, stride: _input_gradient_p.bind(g, weight, stride=stride, **_sizes(x)),
-    lambda g, x, weight, stride: _weight_gradient_p.bind(x, g, stride=stride),
+    lambda g, x, weight, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
+    lambda g, x, weight, count, stride: _weight_gradient_p.bind(x, g, count, stride=stride),
 )
-ad.defbilinear(
+_bilinear(
     _input_gradient_p,
-    lambda x, g, weight, stride, height, width: _convolve_p.bind(x, weight, stride=stride),
-    lambda x, g, weight, stride, height, width: _weight_gradient_p.bind(x, g, stride=stride),
+    lambda x, g, weight, count, stride, height, width: _convolve_p.bind(x, weight, count, stride=stride),
+    lambda x, g, weight, count, stride, height, width: _weight_gradient_p.bind(x, g, count, stride=stride),
 )
-ad.defbilinear(
+_bilinear(
     _weight_gradient_p,
-    lambda weight, x, g, stride: _input_gradient_p.bind(g, weight, stride=stride, **_sizes(x)),
-    lambda weight, x, g, stride: _convolve_p.bind(x, weight, stride=stride),
+    lambda weight, x, g, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
+    lambda weight, x, g, count, stride: _convolve_p.bind(x, weight, count, stride=stride),
 )

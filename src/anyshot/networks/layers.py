@@ -6,7 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from anyshot.networks.bias import add_bias
 from anyshot.networks.convolution import convolve
@@ -30,7 +30,13 @@ class Convolution(eqx.Module):
 
     def __call__(self, image: Float[Array, "h w in"]) -> Float[Array, "i j out"]:
         """Convolve one image."""
-        return add_bias(convolve(image[None], self.weight, self.stride), self.bias)[0]
+        return self.for_shots(image[None])[0]
+
+    def for_shots(
+        self, images: Float[Array, "n h w in"], count: Int[Array, ""] | None = None
+    ) -> Float[Array, "n i j out"]:
+        """Convolve images of which only the first `count` matter."""
+        return add_bias(convolve(images, self.weight, self.stride, count), self.bias)
 
 
 class Linear(eqx.Module):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from anyshot.networks.conv4 import Conv4
 from anyshot.networks.layers import as_float
@@ -22,7 +23,6 @@ class PoseRegressor(eqx.Module):
         channels: of every convolution.
         key: draws the initial weights.
 
-    >>> import jax
     >>> net = PoseRegressor(side=32, key=jax.random.key(0))
     >>> print(net(jnp.zeros((32, 32))).shape)
     (1,)
@@ -36,7 +36,13 @@ class PoseRegressor(eqx.Module):
 
     def __call__(self, image: Shaped[Array, "side side"]) -> Float[Array, " targets"]:
         """The prediction for one grey image."""
-        return self.halved(halve(as_float(image))[..., None])
+        return self.for_shots(image[None])[0]
+
+    def for_shots(
+        self, images: Shaped[Array, "n side side"], count: Int[Array, ""] | None = None
+    ) -> Float[Array, "n targets"]:
+        """Those for many images, of which only the first `count` matter."""
+        return self.halved.for_shots(jax.vmap(halve)(as_float(images))[..., None], count)
 
 
 def halve(image: Float[Array, "h w"]) -> Float[Array, "i j"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, Float, Key, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
 
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
 
@@ -46,14 +46,15 @@ class Siamese(eqx.Module):
 
     def __call__(self, pair: Shaped[Array, "2 h w c"]) -> Float[Array, " outputs"]:
         """Logits for one ordered pair (reference, query)."""
-        both = jax.vmap(self.embed)(as_float(pair))
-        return self.head(both.reshape(-1))
+        return self.for_shots(pair[None])[0]
 
-    def embed(self, image: Float[Array, "h w c"]) -> Float[Array, "i j d"]:
-        """The trunk's features of one image."""
-        h = image
+    def for_shots(
+        self, pairs: Shaped[Array, "n 2 h w c"], count: Int[Array, ""] | None = None
+    ) -> Float[Array, "n outputs"]:
+        """Those of many pairs, of which only the first `count` matter: a GPU leaves the others out."""
+        h = as_float(pairs).reshape(-1, *pairs.shape[2:])
         for block in self.trunk:
             for convolution in block:
-                h = leaky_relu(convolution(h))
-            h = max_pool(h)
-        return h
+                h = leaky_relu(convolution.for_shots(h, None if count is None else 2 * count))
+            h = jax.vmap(max_pool)(h)
+        return jax.vmap(self.head)(h.reshape(pairs.shape[0], -1))

@@ -82,7 +82,7 @@ def time_experiment(
         raise InputError(f"repeats must be at least 1, got {repeats}")
     tasks = tasks_for(experiment)
     loop, stream, keys = experiment.loop(tasks), experiment.stream(tasks), experiment.keys()
-    early, late = _states(loop, stream, keys["start"])
+    early, late = states(loop, stream, keys["start"])
     steps = loop.protocol.every * loop.protocol.updates
     tell("compiling the update")
     started = time.perf_counter()
@@ -108,7 +108,7 @@ def time_experiment(
     return Timing(update, first_step, last_step, compile_update, compile_online, memory, peak)
 
 
-def _states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState, OnlineState]:
+def states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState, OnlineState]:
     """In the first task, one arrival in it; and in the last one, all other tasks having all their data."""
     start = eqx.filter_jit(loop.start)(stream, key)
     one = jnp.asarray(1, jnp.int32)
