@@ -50,7 +50,8 @@ DEVIATIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("scale of the label", SILENT, "angle / 2 pi (Yin et al.: ten times that, so losses 100 times as large)"),
         ("camera", "random for each object", "random azimuth, elevation of 15 to 50 degrees"),
         ("images of an object", SILENT, "100 to give out and 50 held to test (Yin et al.: 100 in all)"),
-        ("inner step size at the start, tasks in a meta-batch", SILENT, "0.1, and 25, as on Rainbow MNIST"),
+        ("the network", SILENT, "the mean of every 2x2 pixels, then the Rainbow MNIST network"),
+        ("inner step size at the start, tasks in a meta-batch", SILENT, "0.003 (docs/reproduction-notes.md), and 10"),
         (
             "threshold",
             '"85 % accuracy", of a regression that does not advance',
