@@ -20,6 +20,8 @@ from anyshot.report.online_runs import Group
 from anyshot.report.spread import Spread
 from anyshot.report.verdict import against, verdict
 from anyshot.runs.experiment import Experiment
+from anyshot.runs.offline_experiment import OfflineExperiment
+from anyshot.runs.offline_presets import offline_preset
 from anyshot.runs.presets import preset
 from anyshot.runs.reading import read_events
 
@@ -231,12 +233,17 @@ def test_the_estimate_is_near_what_was_measured() -> None:
     assert meta.step[CPU] == pytest.approx(5.5e-3, rel=1 / 3)
     assert plain.step[CPU] == pytest.approx(1.1e-3, rel=1 / 3)
     assert meta.working[CPU] == pytest.approx(6.0e6, rel=1 / 3)
+    mann = estimate(OfflineExperiment(offline_preset("rainbow-digits-offline"), "mann", 0), tasks)
+    maml = estimate(OfflineExperiment(offline_preset("rainbow-digits-offline"), "maml", 0), tasks)
+    assert maml.steps == mann.steps == 1000
+    assert 13e-3 / 3 < maml.step[CPU] < 13e-3 * 3, "measured, with its trials, on two cores that others used too"
+    assert mann.step[CPU] < maml.step[CPU]
     half = USUAL.model_copy(update={"protocol": replace(USUAL.protocol, tasks=28)})
     assert estimate(Experiment(half, "toe", 0), tasks).steps == 28 * 150
 
 
 def test_a_dry_run_tells_what_is_needed_or_why_not(no_data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from anyshot.cli import run
+    from anyshot.cli import offline, run
 
     run.main(["sinusoid", "--out", str(no_data / "run"), "--dry-run"])
     told = capsys.readouterr().out
@@ -246,6 +253,10 @@ def test_a_dry_run_tells_what_is_needed_or_why_not(no_data: Path, capsys: pytest
     assert re.search(
         r"time: 10,000 steps at most, about \d+ s on two CPU cores \([\d.]+ ms a step\), \d+ s on an", told
     )
+    offline.main(["sinusoid-offline", "--out", str(no_data / "run"), "--dry-run"])
+    told = capsys.readouterr().out
+    assert "at most 5,000 meta-updates of 25 tasks, 20 trials, then the test" in told
+    assert re.search(r"time: 5,000 steps at most, .* the test and compiling come on top", told)
     run.main(["rainbow-mnist", "--out", str(no_data / "run"), "--dry-run"])
     assert "not known before the data is here; anyshot data fetch rainbow-mnist" in capsys.readouterr().out
     assert not (no_data / "run").exists()

@@ -274,6 +274,30 @@ def test_padding_and_order_do_not_matter(size: int, order: list[int], junk: floa
     close(ours, _unchanged, 1e-12)
 
 
+class KnowsPadding(eqx.Module):
+    """A network that leaves padding out as the GPU's convolutions do, and more visibly."""
+
+    net: MLP
+
+    def __call__(self, x: Any) -> Any:
+        return self.net(x)
+
+    def for_shots(self, x: Any, count: Any) -> Any:
+        present = (jnp.arange(x.shape[0]) < count)[:, None]
+        return jnp.where(present, jax.vmap(self.net)(x), 1e3 * jnp.sum(self.net.layers[0].weight))
+
+
+def test_a_network_may_leave_padding_out() -> None:
+    """Whatever it returns there has no part in the loss, nor in the gradients of first and second order."""
+    episodes = as_episodes(make_tasks([0, 1, 3]), 5)
+    net, rate = MLP((2, 4, CLASSES), key=jax.random.key(0)), Scaled(0.1)
+    objective = MetaObjective(Update(steps=2, clip=1.0), tasks="together")
+    value_and_grad = eqx.filter_jit(objective.value_and_grad)
+    theirs = value_and_grad(net, rate, episodes)
+    loss, (d_model, d_rate) = value_and_grad(KnowsPadding(net), rate, episodes)
+    close((loss, (d_model.net, d_rate)), theirs, 1e-12)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_zero_shots_return_theta_exactly(kind: str) -> None:
     model = MLP((2, 4, CLASSES), key=jax.random.key(1))

@@ -14,8 +14,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from anyshot.online import OnlineLoop
+from anyshot.learners.ftml import FTML
 from anyshot.runs.experiment import Experiment, recipe_for
+from anyshot.runs.offline_experiment import OfflineExperiment
 from anyshot.tasks import TaskSet
 
 KEPT = 0.25  # share of a pass's values that XLA keeps at once: 366 MB for rainbow-mnist's meta-gradient, tasks together
@@ -52,38 +53,90 @@ class Estimate:
     step: dict[str, float]
 
 
-def estimate(experiment: Experiment, tasks: TaskSet) -> Estimate:
+@dataclass(frozen=True)
+class Work:
+    """What a step is made of.
+
+    Attributes:
+        steps: of the whole run, at most.
+        batch: datapoints in plain batches.
+        tasks: in a meta-batch; 0 if there is none.
+        shots: of a task, at most; on average half as many are drawn.
+        validation: datapoints that validate a task.
+        inner_steps: of a task, 0 for a method that does not descend on its shots.
+        evaluated: forward passes that evaluation comes to.
+        test: datapoints evaluated at once.
+    """
+
+    steps: int
+    batch: int
+    tasks: int
+    shots: int
+    validation: int
+    inner_steps: int
+    evaluated: float
+    test: int
+
+
+def estimate(experiment: Experiment | OfflineExperiment, tasks: TaskSet) -> Estimate:
     """Guess; settings that cannot be run are refused."""
-    loop, rules, numbers = experiment.loop(tasks), experiment.settings.protocol, experiment.settings.numbers
+    work = _offline(experiment, tasks) if isinstance(experiment, OfflineExperiment) else _online(experiment, tasks)
+    numbers = experiment.settings.numbers
     operations, size = _forward(experiment, tasks)
-    batches = rules.batch * len(loop.learner.wants - {"episodes"})
-    shots, inner = (rules.tasks_per_update, numbers.inner_steps) if "episodes" in loop.learner.wants else (0, 0)
-    inner_cost = SECOND_ORDER if numbers.second_order else FIRST_ORDER
-    # On average half of the most shots are drawn; memory is needed for all of them.
-    passes = FIRST_ORDER * batches + shots * (FIRST_ORDER * rules.validation + inner_cost * inner * rules.max_shots / 2)
-    passes += rules.test / rules.every
-    at_once = shots * (rules.validation + inner * rules.max_shots)
-    in_turn = at_once * 2 / max(2, rules.tasks_per_update)  # one task on each of two cores
+    of_shot = (SECOND_ORDER if numbers.second_order else FIRST_ORDER) * work.inner_steps or FIRST_ORDER
+    passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
+    passes += work.evaluated
+    at_once = work.tasks * (work.validation + max(1, work.inner_steps) * work.shots)  # memory is needed for all shots
+    in_turn = at_once * 2 / max(2, work.tasks)  # one task on each of two cores
     on_cpu = at_once if numbers.tasks == "together" else in_turn
     held = {CPU: on_cpu, GPU: in_turn if numbers.tasks == "in turn" else at_once}
     return Estimate(
-        _steps(loop, tasks),
+        work.steps,
         sum(array.nbytes for array in (tasks.x, tasks.y, tasks.given, tasks.held)),
-        {name: KEPT * size * (batches + many + rules.test) for name, many in held.items()},
+        {name: KEPT * size * (work.batch + many + work.test) for name, many in held.items()},
         {
-            name: passes * operations / one.operations + one.step + inner * one.inner_step
+            name: passes * operations / one.operations + one.step + work.inner_steps * one.inner_step
             for name, one in MACHINES.items()
         },
     )
 
 
-def _steps(loop: OnlineLoop, tasks: TaskSet) -> int:
-    rules = loop.protocol
+def _online(experiment: Experiment, tasks: TaskSet) -> Work:
+    learner, rules = experiment.loop(tasks).learner, experiment.settings.protocol
     online = (rules.tasks or tasks.tasks) - rules.pretrain_tasks
-    return rules.every * rules.updates * (online * rules.rounds + rules.pretrain_rounds)
+    meta = "episodes" in learner.wants
+    return Work(
+        steps=rules.every * rules.updates * (online * rules.rounds + rules.pretrain_rounds),
+        batch=rules.batch * len(learner.wants - {"episodes"}),
+        tasks=rules.tasks_per_update if meta else 0,
+        shots=rules.max_shots,
+        validation=rules.validation,
+        inner_steps=experiment.settings.numbers.inner_steps if isinstance(learner, FTML) else 0,
+        evaluated=rules.test / rules.every,
+        test=rules.test,
+    )
 
 
-def _forward(experiment: Experiment, tasks: TaskSet) -> tuple[float, int]:
+def _offline(experiment: OfflineExperiment, tasks: TaskSet) -> Work:
+    learner, plan = experiment.loop(tasks).learner, experiment.settings.plan
+    inner_steps = experiment.settings.numbers.inner_steps if isinstance(learner, FTML) else 0
+    ways = plan.ways or 1
+    # A trial adapts to all the numbers of shots that the test has.
+    adapting = sum(FIRST_ORDER * max(1, inner_steps) * shots + plan.test_queries for shots in plan.test_shots)
+    trial = plan.validation_episodes * ways * adapting if plan.validation_tasks else 0
+    return Work(
+        steps=plan.rounds * plan.every,
+        batch=0,
+        tasks=plan.tasks_per_update,
+        shots=ways * plan.max_shots,
+        validation=ways * plan.queries,
+        inner_steps=inner_steps,
+        evaluated=trial / plan.every,
+        test=ways * plan.test_queries,
+    )
+
+
+def _forward(experiment: Experiment | OfflineExperiment, tasks: TaskSet) -> tuple[float, int]:
     """Operations of a forward pass on one example, and bytes of all values in it."""
     recipe = recipe_for(experiment.settings, tasks)
     model = eqx.filter_eval_shape(recipe.network, jax.random.key(0), recipe.outputs)

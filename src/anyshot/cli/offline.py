@@ -40,7 +40,7 @@ class Options(How):
         network: the model.
         numbers: how the method learns.
         plan: the rules of the offline setting.
-        dry_run: print what would be run, and stop.
+        dry_run: print what would be run, about how much memory and time it would need, and stop.
     """
 
     out: Path | None = None
@@ -59,7 +59,9 @@ def main(words: list[str]) -> None:
     settings = offline_settings_from({part: getattr(options, part) for part in OfflineSettings.model_fields})
     out, learner, seed = folder(options.out), options.learner, options.seed
     if options.dry_run:
-        _describe(learner, seed, out, settings)
+        from anyshot.cli.dry_run import describe
+
+        describe(learner, seed, out, settings)
         return
 
     def run(**how: Any) -> list[dict[str, Any]]:
@@ -124,11 +126,3 @@ def _scores(test: Sequence[dict[str, Any]]) -> str:
         for one in test
     ]
     return f"{', '.join(told)} shots on unseen tasks ({test[0]['episodes']:,} episodes each)"
-
-
-def _describe(learner: str, seed: int, out: Path, settings: OfflineSettings) -> None:
-    from anyshot.cli.dry_run import print_settings
-
-    print_settings(learner, seed, out, settings)
-    plan = settings.plan
-    print(f"at most {plan.rounds * plan.every:,} meta-updates of {plan.tasks_per_update} tasks, {plan.rounds} trials")
