@@ -31,7 +31,7 @@ class Plan:
             steps, and take what is there at the end.
         validation_episodes: of every number of shots in a trial, at least.
         test_tasks: how many of the tasks behind the training tasks are tested on; None: all.
-        test_shots: numbers of shots to test.
+        test_shots: numbers of shots to test; one above max_shots has the step size of max_shots.
         test_queries: datapoints to test on in an episode.
         standard_error: test episodes are added until each accuracy is as certain as this, in points of 100 (in a
             regression: until the loss is, in percent of itself).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from anyshot.report.offline_comparison import OfflineComparison
 from anyshot.report.offline_runs import OfflineGroup
@@ -77,7 +76,6 @@ def alphas(group: OfflineGroup) -> list[Picture]:
         values = rates_kept(group, learner, "alpha")[:, 1:]
         draw(axes, learner, group.learners, np.arange(1, values.shape[1] + 1), values)
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     legend(figure, axes)
     alt = f"Lines: learned step size against the number of {unit_of_shots(group)}, for {', '.join(learners)}."
     return [Picture("alpha", figure, alt)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from anyshot.report.online_runs import Group, Run
 from anyshot.report.style import Picture, draw, empty, legend
@@ -63,7 +62,7 @@ def scores(group: Group) -> list[Picture]:
         if group.settings.protocol.measure == measure:
             line = group.settings.protocol.threshold
             axes.axhline(line, color="black", linewidth=0.9, linestyle=(0, (1, 3)), label="mastered")
-        _whole(axes, shots[-1])
+        _up_to(axes, shots[-1])
         legend(figure, axes)
         panels.append(axes)
         alt = f"Lines: test {measure} against the number of shots in {which}, for each method."
@@ -74,10 +73,9 @@ def scores(group: Group) -> list[Picture]:
     return pictures
 
 
-def _whole(axes: Axes, most: int) -> None:
-    """Shots come in whole numbers."""
+def _up_to(axes: Axes, most: int) -> None:
+    """From none to the most."""
     axes.set_xlim(-0.02 * most, 1.02 * most)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
 
 
 def with_rate(group: Group, name: str) -> list[str]:
@@ -117,7 +115,7 @@ def alphas(group: Group) -> list[Picture]:
             runs = group.of(learner).values()
             values = np.array([rate_at_end(run, "alpha", task) for run in runs], float)[:, 1:]
             draw(axes, learner, group.learners, np.arange(1, values.shape[1] + 1), values)
-        _whole(axes, group.settings.protocol.max_shots)
+        _up_to(axes, group.settings.protocol.max_shots)
         legend(figure, axes)
         panels.append(axes)
         alt = f"Lines: learned step size against the number of shots after task {task + 1}, for {', '.join(learners)}."

@@ -12,7 +12,7 @@ import matplotlib.style
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 # Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple and brown for their yellow.
 COLOURS = {
@@ -95,12 +95,13 @@ def our_style() -> Iterator[None]:
 
 
 def empty(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """A figure of one panel, of a size that reads well on a phone."""
+    """A figure of one panel, of a size that reads well on a phone; x is counted: tasks, shots or steps."""
     figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, loc="left")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")))
     return figure, axes
 
