@@ -69,8 +69,8 @@ def main(runs: list[str]) -> None:
     together = [float(told(process)) for process in processes]
     for run, first, second in zip(runs, alone, together, strict=True):
         print(f"{run:40} alone {first:9.2f} ms, together {second:9.2f} ms")
-    rate = sum(1 / milliseconds for milliseconds in together)
-    print(f"a step of any of them: one after another {sum(alone) / len(alone):.2f} ms, together {1 / rate:.2f} ms")
+    gain = sum(first / second for first, second in zip(alone, together, strict=True))
+    print(f"together they do {gain:.2f} times the work that they do one after another in the same time")
     for process in processes:
         process.communicate()
 

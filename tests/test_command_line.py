@@ -243,6 +243,17 @@ def test_a_mistake_is_answered_with_a_sentence(
     assert content(no_data / "here") == before, "nothing is half-written"
 
 
+@pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(tmp_path: Path) -> None:
+    words = ["run", "sinusoid", "--device", "gpu", "--quiet", "--out", str(tmp_path / "run")]
+    program = [sys.executable, "-c", "from anyshot.cli import main; main()"]
+    ran = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("anyshot: --device is gpu, but JAX cannot start there (")
+    assert ran.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_one_may_not_write(tmp_path: Path) -> None:
     (tmp_path / "locked").mkdir(mode=0o500)

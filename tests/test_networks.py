@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from jax import lax
 
 from anyshot.networks import MLP, Conv4, Convolution, PoseRegressor, Siamese, convolution_gpu, convolve
+from anyshot.networks import convolution as operations
+from anyshot.networks.bias_gpu import sum_pixels
 from anyshot.networks.patches import fold, fold_by_class, out_size, unfold, unfold_by_sides
 
 # Compiling is most of the time here, and half of that goes into making fast what runs once.
@@ -221,6 +223,8 @@ def xla_mlp(net: MLP, x: Any) -> Any:
     return xla_head(net.layers[-1], h)
 
 
+NEEDS_GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no GPU")
+CONVOLUTIONS = (operations._convolve_p, operations._input_gradient_p, operations._weight_gradient_p)
 KEY = jax.random.key(3)
 NETWORKS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "Conv4, stride 2": (
@@ -267,6 +271,61 @@ def test_networks(name: str) -> None:
     agree(quick_jit(one_by_one)(net, jnp.asarray(images, jnp.uint8)), expected[1], 1e-10)
 
 
+def as_a_gpu(program: Any, *arguments: Any) -> Any:
+    """Evaluate a program with convolutions that leave out what is behind each task's count, as our GPU kernels do."""
+
+    def behind(array: Any, count: Any, value: float) -> Any:
+        there = jnp.arange(array.shape[1]) < count[:, None]
+        return jnp.where(there.reshape(*there.shape, *[1] * (array.ndim - 2)), array, value)
+
+    def evaluated(jaxpr: Any, consts: Any, *arguments: Any) -> Any:
+        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
+        for line in jaxpr.eqns:
+            values = [leaf.val if hasattr(leaf, "val") else known[leaf] for leaf in line.invars]
+            inner = next((v for v in line.params.values() if hasattr(v, "jaxpr") and hasattr(v, "consts")), None)
+            if line.primitive in CONVOLUTIONS[:2]:  # an image behind the count must not be looked at
+                out = [behind(line.primitive.bind(*values, **line.params), values[2], 0.0)]
+            elif line.primitive is CONVOLUTIONS[2]:
+                out = [line.primitive.bind(*(behind(v, values[2], 0.0) for v in values[:2]), values[2], **line.params)]
+            elif inner is not None:
+                out = evaluated(inner.jaxpr, inner.consts, *values)
+            else:
+                out = line.primitive.bind(*values, **line.params)
+                out = out if line.primitive.multiple_results else [out]
+            known |= dict(zip(line.outvars, out, strict=True))
+        return [leaf.val if hasattr(leaf, "val") else known[leaf] for leaf in jaxpr.outvars]
+
+    closed, shape = jax.make_jaxpr(program, return_shape=True)(*arguments)
+    found = evaluated(closed.jaxpr, closed.consts, *jax.tree.leaves(arguments))
+    return jax.tree.unflatten(jax.tree.structure(shape), found)
+
+
+@pytest.mark.parametrize(
+    ("name", "own_weights"), [("Conv4, stride 2", False), ("Siamese", True), ("PoseRegressor", True)]
+)
+def test_networks_hand_the_count_of_shots_to_their_convolutions(name: str, own_weights: bool) -> None:
+    """Where padding is left out, what is in front of it has the same outputs and gradients, of tasks with own weights
+    and of those that share them; and a row too few would be seen."""
+    net, _, shape = NETWORKS[name]
+    arrays, static = eqx.partition(net, eqx.is_array)
+    counts, x = jnp.array([0, 2, 3], jnp.int32), normal(3, 4, *shape)
+    weights = jax.tree.map(lambda leaf: leaf + 0.1 * normal(3, *leaf.shape) if own_weights else leaf, arrays)
+    there = jnp.arange(4) < counts[:, None]
+
+    def loss(weights: Any, counts: Any) -> Any:
+        def of_task(weights: Any, x: Any, count: Any) -> Any:
+            return eqx.combine(weights, static).for_shots(x, count)
+
+        y = jax.vmap(of_task, in_axes=(0 if own_weights else None, 0, 0))(weights, x, counts)
+        return jnp.sum(jnp.sin(y) * there[..., None]), y * there[..., None]
+
+    program = jax.grad(loss, has_aux=True)
+    expected, ours = quick_jit(program)(weights, counts), quick_jit(functools.partial(as_a_gpu, program))
+    agree(ours(weights, counts), expected, 1e-10)
+    fewer = ours(weights, counts - (counts == 3).astype(jnp.int32))
+    assert not np.allclose(fewer[1][2, 2], expected[1][2, 2])
+
+
 @pytest.mark.parametrize(
     ("counts", "examples", "height", "width", "channels", "outputs", "stride"),
     [
@@ -276,10 +335,18 @@ def test_networks(name: str) -> None:
         ((1, 7), 8, 3, 6, 16, 2, 1),
     ],
 )
-def test_gpu_kernels_interpreted(
-    counts: tuple[int, ...], examples: int, height: int, width: int, channels: int, outputs: int, stride: int
+@pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=[pytest.mark.gpu, NEEDS_GPU])])
+def test_gpu_kernels(
+    counts: tuple[int, ...],
+    examples: int,
+    height: int,
+    width: int,
+    channels: int,
+    outputs: int,
+    stride: int,
+    interpret: bool,
 ) -> None:
-    """The kernels' Python, run on the CPU in float32: the three partial gradients of one trilinear form.
+    """The kernels, or on a CPU their Python, in float32: the three partial gradients of one trilinear form.
 
     Of each task only the first images are there: NaN in the others reaches neither these nor any sum.
     """
@@ -297,10 +364,11 @@ def test_gpu_kernels_interpreted(
 
     @quick_jit
     def interpreted(x: Any, weight: Any, g: Any) -> Any:
-        y = convolution_gpu.convolve(x, weight, count, stride, interpret=True)
-        d_x = convolution_gpu.convolve_input_gradient(g, weight, count, stride, height, width, interpret=True)
-        return y, d_x, convolution_gpu.convolve_weight_gradient(x, g, count, stride, interpret=True)
+        y = convolution_gpu.convolve(x, weight, count, stride, interpret=interpret)
+        d_x = convolution_gpu.convolve_input_gradient(g, weight, count, stride, height, width, interpret=interpret)
+        return y, d_x, convolution_gpu.convolve_weight_gradient(x, g, count, stride, interpret=interpret)
 
     agree(interpreted(x, weight, g), (y, d_x, d_weight), 1e-5)
+    agree(sum_pixels(g, interpret=interpret), g.astype(float).sum((1, 2, 3)), 1e-5)
     without = interpreted(jnp.where(there, x, jnp.nan), weight, jnp.where(there, g, jnp.nan))
     agree(without, (y, d_x, d_weight), 1e-5)

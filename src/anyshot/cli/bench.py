@@ -12,7 +12,6 @@ from anyshot.errors import InputError
 from anyshot.learners.names import LEARNERS
 from anyshot.runs.presets import PRESETS, preset
 
-WITHOUT_EPISODES = ("toe", "a-gem")
 File = Annotated[Path | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")]
 
 
@@ -77,7 +76,7 @@ def _bench(name: str, learner: str, repeats: int, device: str, out: Path | None)
 
 def _told(figures: dict[str, Any]) -> list[str]:
     where = figures["environment"]
-    what = "gradient" if figures["learner"] in WITHOUT_EPISODES else "meta-gradient"
+    what = "gradient" if figures["learner"] in ("toe", "a-gem") else "meta-gradient"
     ratio = f"{figures['last_step_to_update']:.2f} times the {what}"
     rows = {
         f"{what} and Adam's step": f"{figures['update_ms']:10.2f} ms",

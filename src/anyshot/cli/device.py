@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from anyshot.cli.interrupts import held
@@ -22,8 +23,13 @@ def use_device(device: str, tasks: str) -> None:
         use_cpu_cores()
     try:
         jax.devices()
-    except RuntimeError as error:
-        raise InputError(f"device is {device!r}, but JAX finds none: {str(error).splitlines()[0]}") from error
+    except (RuntimeError, AssertionError) as error:  # the latter where a platform is asked for that is not installed
+        why = str(error).splitlines()[0] if str(error) else "none is installed"
+        asked = f"JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS')!r}" if device == "auto" else f"--device is {device}"
+        raise InputError(
+            f"{asked}, but JAX cannot start there ({why}); use --device cpu, or for an NVIDIA GPU: "
+            "pip install 'anyshot[cuda]'"
+        ) from error
 
 
 def _has_gpu() -> bool:

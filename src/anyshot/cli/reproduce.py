@@ -11,7 +11,7 @@ import tyro
 
 from anyshot.cli.listing import listed
 from anyshot.cli.progress import say
-from anyshot.errors import InputError, RunError
+from anyshot.errors import DataError, InputError, RunError
 from anyshot.reproduction.jobs import Job, jobs_of, progress
 from anyshot.reproduction.table import Table
 from anyshot.reproduction.targets import tables_of, target_names
@@ -48,7 +48,7 @@ def reproduce(
         out: the folder that holds the run folders.
         results: the folder of the summaries; results if that is here, else OUT/results.
         max_minutes: after which all runs are asked to save and stop; that may take a minute more.
-        parallel: how many runs at a time; several share a GPU well if their networks are small.
+        parallel: how many runs at a time; five to seven share a GPU well, with nvidia-cuda-mps-control -d started.
         plan: print what would be run, how long it would take on an H200 and what is there, and stop.
         device: where to compute; auto takes a GPU if JAX finds one.
     """
@@ -66,7 +66,7 @@ def reproduce(
         _document(kept)
         return
     tables = tables_of(target)
-    jobs = _keep_finished(jobs_of(tables, seeds), out, kept, write=not plan)
+    jobs, without = _keep_finished(jobs_of(tables, seeds), out, kept, write=not plan)
     if plan:
         _plan(jobs, out, kept, parallel)
         return
@@ -74,27 +74,31 @@ def reproduce(
     again += ["--results", str(results)] if results else []
     again += ["--max-minutes", f"{max_minutes:g}"] if max_minutes is not None else []
     again += ["--device", device] if device != "auto" else []
-    _run(jobs, out, kept, device, parallel, max_minutes, shlex.join(again))
+    _run(jobs, without, out, kept, device, parallel, max_minutes, shlex.join(again))
     _show(tables, kept)
 
 
-def _keep_finished(jobs: Sequence[Job], out: Path, kept: Path, write: bool) -> dict[Job, str]:
-    """What there is of each job; folders that are finished and have no summary get one, if `write`."""
+def _keep_finished(jobs: Sequence[Job], out: Path, kept: Path, write: bool) -> tuple[dict[Job, str], list[Job]]:
+    """What there is of each job; folders that are finished and have no summary get one, if `write` and if possible."""
     from anyshot.reproduction.results import read_results
     from anyshot.reproduction.summary import place, write_summary
 
-    found, there = {}, read_results(kept)
+    found, there, failed = {}, read_results(kept), []
     for job in jobs:
         if job in there:
             found[job] = f"there: {place(kept, job)}"
         elif job.finished(out):
-            if write:
-                say(f"{job.name}: was finished; summary: {write_summary(job, out, kept)}")
             found[job] = f"there: {job.folder(out)}"
+            try:
+                if write:
+                    say(f"{job.name}: was finished; summary: {write_summary(job, out, kept)}")
+            except (OSError, DataError, InputError) as error:
+                say(f"{job.name}: was finished, but its summary could not be kept: {error}")
+                failed.append(job)
         else:
             far = progress(job.folder(out))
             found[job] = f"half done: {far}" if far else "to run"
-    return found
+    return found, failed
 
 
 def _plan(jobs: dict[Job, str], out: Path, kept: Path, parallel: int) -> None:
@@ -121,6 +125,7 @@ def _plan(jobs: dict[Job, str], out: Path, kept: Path, parallel: int) -> None:
 
 def _run(
     jobs: dict[Job, str],
+    without: Sequence[Job],
     out: Path,
     kept: Path,
     device: str,
@@ -142,7 +147,8 @@ def _run(
         tell=say,
         finished=lambda job: say(f"{job.name}: summary: {write_summary(job, out, kept)}"),
     )
-    failed = f"{len(outcome.failed)} failed: {', '.join(job.name for job in outcome.failed)}" if outcome.failed else ""
+    bad = [*without, *outcome.failed]
+    failed = f"{len(bad)} failed: {', '.join(job.name for job in bad)}" if bad else ""
     if outcome.left:
         why = f"{outcome.stopped or 'interrupted'}; {len(outcome.left)} of {len(jobs)} runs are left"
         raise KeyboardInterrupt("; ".join(filter(None, [why, failed, f"go on with: {again}"])))

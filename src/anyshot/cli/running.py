@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -156,7 +157,9 @@ def carried_out(
         with progress_of() as shown, mirror or nullcontext():
             return run(checkpoint_seconds=how.checkpoint_seconds, watch=watch, warn=warn)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(_interrupted(f"{command} --resume {out}", out, just_saved=last == "saved")) from None
+        raise KeyboardInterrupt(
+            _interrupted(f"{command} --resume {shlex.quote(str(out))}", out, just_saved=last == "saved")
+        ) from None
 
 
 def warn(sentence: str) -> None:

@@ -44,7 +44,7 @@ def _spread(bias: Array, *, shape: tuple[int, ...]) -> Array:
 def _sum_on_gpu(g: Array) -> Array:
     if g.dtype != jnp.float32:
         return _sum(g)
-    from anyshot.networks.convolution_gpu import sum_pixels  # Pallas loads only where it is used
+    from anyshot.networks.bias_gpu import sum_pixels  # Pallas loads only where it is used
 
     return sum_pixels(g)
 

@@ -19,17 +19,17 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
-from jax import ShapeDtypeStruct, lax
+from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 from jaxtyping import Array, Float, Int
 
-Ref: TypeAlias = Any  # an array in the GPU's memory
-Index: TypeAlias = Any  # an int, or int32 indices
+from anyshot.networks.tiles_gpu import Index, Ref, below, first_of_tile, launched, padded, tile, unravel, within
+
 Factors: TypeAlias = tuple[Array, Array]
 Count: TypeAlias = Int[Array, " t"]
 
@@ -43,17 +43,17 @@ def convolve(
     rows = examples * size_out[0] * size_out[1]
     # 64 rows and 4 warps get Hopper's warp-group products (14x14x32: 17 us; 64 and 2: 27); fewer rows pay only where 64
     # leave most of the 132 multiprocessors idle (4x4x32: 4.5 us). A step of two taps of 32 channels beats one and four.
-    row_tile, output_tile = 64 if tasks * pl.cdiv(rows, 64) >= 100 else 16, min(64, _padded(outputs))
-    step = min(64 if output_tile <= 32 else 32, _padded(columns))
+    row_tile, output_tile = 64 if tasks * pl.cdiv(rows, 64) >= 100 else 16, min(64, padded(outputs))
+    step = min(64 if output_tile <= 32 else 32, padded(columns))
 
     def kernel(x_ref: Ref, weight_ref: Ref, count_ref: Ref, y_ref: Ref) -> None:
-        row, output, task = _tile(0, row_tile), _tile(1, output_tile), pl.program_id(2)
-        exists = (row < rows)[:, None] & _below(output, outputs)[None, :]
+        row, output, task = tile(0, row_tile), tile(1, output_tile), pl.program_id(2)
+        exists = (row < rows)[:, None] & below(output, outputs)[None, :]
         present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
 
         def load(first: int) -> Factors:
-            column = first + lax.iota(jnp.int32, min(step, _padded(columns - first)))
-            exists = _below(output, outputs)[:, None] & _below(column, columns)[None, :]
+            column = first + lax.iota(jnp.int32, min(step, padded(columns - first)))
+            exists = below(output, outputs)[:, None] & below(column, columns)[None, :]
             weights = triton.load(weight_ref.at[task, output[:, None], column[None, :]], mask=exists, other=0.0)
             return _patches(x_ref, task, row, present, first, column.size, stride, size_out), weights
 
@@ -65,11 +65,11 @@ def convolve(
                 product = _multiply_add(product, pixels, weights, (1, 1), interpret)
             return product
 
-        product = lax.cond(_first(0, row_tile) < present, multiply, lambda: empty)
+        product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
         triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=exists)
 
     grid = (pl.cdiv(rows, row_tile), pl.cdiv(outputs, output_tile), tasks)
-    call = _call(kernel, (tasks, rows, outputs), grid, 4, interpret)
+    call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret)
     return call(x, weight, count).reshape(tasks, examples, *size_out, outputs)
 
 
@@ -83,42 +83,42 @@ def convolve_input_gradient(
     blocks = (pl.cdiv(height, stride), pl.cdiv(width, stride))
     rows = examples * blocks[0] * blocks[1]
     # With few channels one tile holds all pixels of a block (28x28x3: 19 us; one tile each: 44).
-    merged, output_tile = channels % 16 != 0, min(64, _padded(outputs))
+    merged, output_tile = channels % 16 != 0, min(64, padded(outputs))
     columns = stride * stride * channels if merged else channels
-    column_tile = min(32, _padded(columns)) if merged else 32 if channels % 32 == 0 else 16
+    column_tile = min(32, padded(columns)) if merged else 32 if channels % 32 == 0 else 16
     # As in `convolve`, but 128 rows and 8 warps where they fill the GPU (14x14x32: 19 us; 64 and 4: 21). To load all
     # before the first product saves 10% where it fits the registers, and costs tenfold where it does not.
     row_tile = next((size for size in (128, 64) if tasks * pl.cdiv(rows, size) >= 100), 16)
     depth = 9 if stride > 1 and output_tile * column_tile <= 1024 else 1
 
     def kernel(g_ref: Ref, weight_ref: Ref, count_ref: Ref, x_ref: Ref) -> None:
-        example, down, across = (part[:, None] for part in _unravel(_tile(0, row_tile), *blocks))
-        channel, task = _tile(1, column_tile), pl.program_id(2)
+        example, down, across = (part[:, None] for part in unravel(tile(0, row_tile), *blocks))
+        channel, task = tile(1, column_tile), pl.program_id(2)
         count = triton.load(count_ref.at[task])
-        present = _first(0, row_tile) < count * (blocks[0] * blocks[1])
-        exists = _below(channel, columns)[None, :]
+        present = first_of_tile(0, row_tile) < count * (blocks[0] * blocks[1])
+        exists = below(channel, columns)[None, :]
         pixels: list[tuple[Index, Index]] = [(a, b) for a in range(stride) for b in range(stride)]
         if merged:
-            *pixel, channel = _unravel(channel, stride, channels)
+            *pixel, channel = unravel(channel, stride, channels)
             pixels = [(pixel[0], pixel[1])]
 
         @functools.cache
         def gradients(i: int, j: int, first: int) -> Array:
             output = first + lax.iota(jnp.int32, output_tile)[None, :]
-            inside = (example < count) & _within(down + i, size_out[0]) & _within(across + j, size_out[1])
+            inside = (example < count) & within(down + i, size_out[0]) & within(across + j, size_out[1])
             pixels = g_ref.at[task, example, down + i, across + j, output]
-            return triton.load(pixels, mask=inside & _below(output, outputs), other=0.0)
+            return triton.load(pixels, mask=inside & below(output, outputs), other=0.0)
 
         def load(tap_row: Index, tap_column: Index, i: int, j: int, first: int) -> Factors:
             output = first + lax.iota(jnp.int32, output_tile)[:, None]
             weights = weight_ref.at[task, output, ((tap_row * 3 + tap_column) * channels + channel)[None, :]]
-            reached = exists & (_within(tap_row, 3) & _within(tap_column, 3)) & _below(output, outputs)
+            reached = exists & (within(tap_row, 3) & within(tap_column, 3)) & below(output, outputs)
             return gradients(i, j, first), triton.load(weights, mask=reached, other=0.0)
 
         offsets = range(-1, 2) if stride == 1 else range(2)  # from a block to the outputs that reach its pixels
         places = list(itertools.product(offsets, offsets, range(0, outputs, output_tile)))
         taps = [[(a + 1 - stride * i, b + 1 - stride * j, i, j, k) for i, j, k in places] for a, b in pixels]
-        taps = [[t for t in own if merged or (_within(t[0], 3) and _within(t[1], 3))] for own in taps]
+        taps = [[t for t in own if merged or (within(t[0], 3) and within(t[1], 3))] for own in taps]
 
         def store(a: Index, b: Index, product: Array) -> None:
             y, x = stride * down + a, stride * across + b
@@ -140,7 +140,7 @@ def convolve_input_gradient(
                 store(a, b, jnp.zeros((row_tile, column_tile), jnp.float32))
 
     grid, warps = (pl.cdiv(rows, row_tile), pl.cdiv(columns, column_tile), tasks), 8 if row_tile == 128 else 4
-    return _call(kernel, (tasks, examples, height, width, channels), grid, warps, interpret)(g, weight, count)
+    return launched(kernel, (tasks, examples, height, width, channels), grid, warps, interpret)(g, weight, count)
 
 
 def convolve_weight_gradient(
@@ -149,7 +149,7 @@ def convolve_weight_gradient(
     """The adjoint of `convolve` in weight."""
     tasks, examples, *size_out, outputs = g.shape
     columns, rows = 9 * x.shape[4], examples * size_out[0] * size_out[1]
-    output_tile, column_tile = min(64, _padded(outputs)), min(32, _padded(columns))
+    output_tile, column_tile = min(64, padded(outputs)), min(32, padded(columns))
     grid = (pl.cdiv(columns, column_tile), pl.cdiv(outputs, output_tile))
     # Up to 320 rows one program adds them all, as a second kernel hardly pays (7x7x32: 11 us; in halves 8 + 2 and a
     # launch). Beyond, 128 rows each (14x14x32: 18 + 2 us; not split 34), unless the parts become too many.
@@ -157,46 +157,24 @@ def convolve_weight_gradient(
     row_tile = 64 if 128 < rows <= 320 else 32
 
     def kernel(x_ref: Ref, g_ref: Ref, count_ref: Ref, weight_ref: Ref) -> None:
-        task, part = _unravel(pl.program_id(2), parts)
-        column, output, first = _tile(0, column_tile), _tile(1, output_tile), _first(0, column_tile)
+        task, part = unravel(pl.program_id(2), parts)
+        column, output, first = tile(0, column_tile), tile(1, output_tile), first_of_tile(0, column_tile)
         present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
         steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
 
         def add(step: Array, product: Array) -> Array:
             row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
-            exists = (row < present)[:, None] & _below(output, outputs)[None, :]
+            exists = (row < present)[:, None] & below(output, outputs)[None, :]
             gradients = triton.load(g_ref.at[task, row[:, None], output[None, :]], mask=exists, other=0.0)
             pixels = _patches(x_ref, task, row, present, first, column_tile, stride, size_out)
             return _multiply_add(product, gradients, pixels, (0, 0), interpret)
 
         product = lax.fori_loop(0, steps, add, jnp.zeros((output_tile, column_tile), jnp.float32))
-        exists = _below(output, outputs)[:, None] & _below(column, columns)[None, :]
+        exists = below(output, outputs)[:, None] & below(column, columns)[None, :]
         triton.store(weight_ref.at[part, task, output[:, None], column[None, :]], product, mask=exists)
 
-    call = _call(kernel, (parts, tasks, outputs, columns), (*grid, tasks * parts), 2, interpret)
+    call = launched(kernel, (parts, tasks, outputs, columns), (*grid, tasks * parts), 2, interpret)
     return call(x, g.reshape(tasks, rows, outputs), count).sum(0)
-
-
-def sum_pixels(g: Float[Array, "t n i j o"], *, interpret: bool = False) -> Float[Array, "t o"]:
-    """The sum over images and pixels, which is a bias's gradient."""
-    (tasks, *_, outputs), row_tile = g.shape, 256
-    rows, output_tile = g.size // (tasks * outputs), _padded(outputs)
-    parts = pl.cdiv(rows, 4 * row_tile)
-    steps = pl.cdiv(rows, row_tile * parts)
-
-    def kernel(g_ref: Ref, sum_ref: Ref) -> None:
-        part, task, output = pl.program_id(0), pl.program_id(1), lax.iota(jnp.int32, output_tile)
-
-        def add(step: Array, total: Array) -> Array:
-            row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
-            exists = (row < rows)[:, None] & _below(output, outputs)[None, :]
-            return total + triton.load(g_ref.at[task, row[:, None], output[None, :]], mask=exists, other=0.0).sum(0)
-
-        total = lax.fori_loop(0, steps, add, jnp.zeros(output_tile, jnp.float32))
-        triton.store(sum_ref.at[part, task, output], total, mask=_below(output, outputs))
-
-    call = _call(kernel, (parts, tasks, outputs), (parts, tasks), 4, interpret)
-    return call(g.reshape(tasks, rows, outputs)).sum(0)
 
 
 def _patches(
@@ -204,13 +182,13 @@ def _patches(
 ) -> Array:
     """Rows (example, output pixel) below `rows` of the matrix of patches; of its columns `count` from `first` on."""
     *_, height, width, channels = x_ref.shape
-    example, i, j = (part[:, None] for part in _unravel(row, *size))
+    example, i, j = (part[:, None] for part in unravel(row, *size))
     column = first + lax.iota(jnp.int32, count)
-    tap_row, tap_column, channel = _unravel(column, 3, channels)
+    tap_row, tap_column, channel = unravel(column, 3, channels)
     if channels % count == 0:  # all of one tap: scalars, which spare arithmetic per column
-        tap_row, tap_column, _ = _unravel(first, 3, channels)
+        tap_row, tap_column, _ = unravel(first, 3, channels)
     y, x = stride * i + (tap_row - 1), stride * j + (tap_column - 1)
-    inside = (row < rows)[:, None] & _within(y, height) & _within(x, width) & _below(column, 9 * channels)[None, :]
+    inside = (row < rows)[:, None] & within(y, height) & within(x, width) & below(column, 9 * channels)[None, :]
     return triton.load(x_ref.at[task, example, y, x, channel[None, :]], mask=inside, other=0.0)
 
 
@@ -235,37 +213,3 @@ def _prefetched(loads: Sequence[Callable[[], Factors]], depth: int) -> Iterator[
         started.append(load())
         yield started.pop(0)
     yield from started
-
-
-def _call(kernel: Callable[..., None], shape: Any, grid: Any, warps: int, interpret: bool) -> Callable[..., Array]:
-    parameters = triton.CompilerParams(num_warps=warps, num_stages=1)  # asynchronous copies, with more, were slower
-    out = ShapeDtypeStruct(shape, np.float32)
-    return pl.pallas_call(kernel, out_shape=out, grid=grid, compiler_params=parameters, interpret=interpret)
-
-
-def _padded(size: int) -> int:
-    return max(16, pl.next_power_of_2(size))  # Triton's tiles are powers of two, those of its products at least 16
-
-
-def _tile(axis: int, size: int) -> Array:
-    return _first(axis, size) + lax.iota(jnp.int32, size)
-
-
-def _first(axis: int, size: int) -> Array:
-    return pl.program_id(axis) * size
-
-
-def _below(tile: Array, size: int) -> Array:
-    return tile < size if size % tile.size else jnp.ones(tile.shape, bool)  # a constant mask costs nothing
-
-
-def _within(index: Index, size: int) -> Any:
-    return (index >= 0) & (index < size)
-
-
-def _unravel(index: Index, *sizes: int) -> tuple[Index, ...]:
-    if not sizes:
-        return (index,)
-    divide = divmod if isinstance(index, int) else lambda a, b: (lax.div(a, np.int32(b)), lax.rem(a, np.int32(b)))
-    quotient, rest = divide(index, sizes[-1])  # on arrays, divmod itself would mind negative values, at a cost
-    return (*_unravel(quotient, *sizes[:-1]), rest)

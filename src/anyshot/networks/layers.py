@@ -1,4 +1,4 @@
-"""The layers the networks are made of, each for one example."""
+"""The layers the networks are made of, each for one example; convolutions for many, too."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ class PoseRegressor(eqx.Module):
         side: height and width of the images.
         targets: numbers to predict.
         channels: of every convolution.
+        stride: 2 or 1.
         key: draws the initial weights.
 
     >>> net = PoseRegressor(side=32, key=jax.random.key(0))
@@ -30,9 +31,9 @@ class PoseRegressor(eqx.Module):
 
     halved: Conv4
 
-    def __init__(self, side: int = 128, targets: int = 1, channels: int = 32, *, key: Key[Array, ""]):
+    def __init__(self, side: int = 128, targets: int = 1, channels: int = 32, stride: int = 2, *, key: Key[Array, ""]):
         half = (side + 1) // 2
-        self.halved = Conv4((half, half, 1), targets, channels, key=key)
+        self.halved = Conv4((half, half, 1), targets, channels, stride, key=key)
 
     def __call__(self, image: Shaped[Array, "side side"]) -> Float[Array, " targets"]:
         """The prediction for one grey image."""

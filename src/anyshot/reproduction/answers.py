@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from anyshot.report.formats import difference
 from anyshot.report.spread import Difference, Spread
 from anyshot.report.wording import listed
-from anyshot.reproduction.ordering import Pair, pair
+from anyshot.reproduction.ordering import LEVEL, Pair, holm, pair
 from anyshot.reproduction.results import Results
 from anyshot.reproduction.sections import ratio, runs_of
 from anyshot.reproduction.table import Table
@@ -35,16 +37,23 @@ def answers(results: Results) -> list[str]:
         *lines,
         "- **Does the loss fall as M, the most shots, rises?**",
         *(f"  - {line}" for line in _over_m(results)),
+        "- **Which of these online answers stand if they are taken together?**",
+        f"  - {_together(results)}",
     ]
 
 
-def _answers(first: str, second: str, results: Results) -> list[str]:
-    tables: dict[str, Table] = {}  # the first one of every setting; others have the same runs
+def _tables(first: str, second: str) -> list[Table]:
+    """The first one of every setting that has both; others have the same runs."""
+    found: dict[str, Table] = {}
     for table in every_table().values():
         if {first, second} <= set(table.paper):
-            tables.setdefault(table.preset, table)
+            found.setdefault(table.preset, table)
+    return list(found.values())
+
+
+def _answers(first: str, second: str, results: Results) -> list[str]:
     lines, left = [], []
-    for table in tables.values():
+    for table in _tables(first, second):
         found = [pair(table, results, first, second, column, ordered=True) for column in range(len(table.columns))]
         if found[0].ours is None:
             left.append(f"`{table.preset}`")
@@ -64,7 +73,7 @@ def _word(one: Pair) -> str:
         return "one seed cannot say; it is better there" if one.first_is_better else "one seed cannot say; it is worse"
     if one.sure:
         return "yes" if one.first_is_better else "no, it is worse"
-    return "probably, but it may be chance" if one.first_is_better else "it looks worse, but that may be chance"
+    return f"it looks {'better' if one.first_is_better else 'worse'}, but that may be chance"
 
 
 def _online(one: Pair, table: Table, results: Results) -> str:
@@ -76,6 +85,11 @@ def _online(one: Pair, table: Table, results: Results) -> str:
         told += f" (the paper: {100 * abs(theirs):.1f} % {'less' if theirs < 0 else 'more'}{within})"
     elif (one.first, one.second) in table.better or (one.second, one.first) in table.better:
         told += f" (the paper: {'better' if (one.first, one.second) in table.better else 'worse'})"
+    means = [
+        Spread.of([run.values[0] for run in runs_of(table, name, results)]).mean for name in (one.first, one.second)
+    ]
+    if table.constant is not None and min(means) > table.constant:
+        told += f". Both do worse than to predict always the same, which costs {table.constant:,.1f}"
     return f"{told}. Labels: {_labels(one, table, results)}."
 
 
@@ -96,15 +110,43 @@ def _over_m(results: Results) -> list[str]:
     lines = []
     for learner in next(iter(tables.values())).paper:
         means = [Spread.of([r.values[0] for r in runs_of(one, learner, results)]).mean for one in tables.values()]
-        falls = "it falls" if means == sorted(means, reverse=True) else "it does not always fall"
+        falls = "the means fall" if means == sorted(means, reverse=True) else "the means do not always fall"
         paper = listed(f"{one.paper[learner][0].mean:,.1f}" for one in tables.values())
         ours = listed(f"{mean:,.1f}" for mean in means)
-        lines.append(f"{learner}, M = {listed(tables)}: {falls}: {ours} (the paper: {paper}).")
+        steps = [
+            f"from {fewer} to {more} by {difference(_from_to(tables[fewer], tables[more], learner, results), 1)}"
+            for fewer, more in pairwise(tables)
+        ]
+        lines.append(f"{learner}, M = {listed(tables)}: {falls}: {ours} (the paper: {paper}); {', '.join(steps)}.")
     gaps = [pair(table, results, "ftml-vs", "ftml", 0, ordered=True) for table in tables.values()]
     ahead = "; ".join(
         f"M = {m} {difference(gap.ours, 1)} (the paper: {gap.paper:+,.1f})" for m, gap in zip(tables, gaps, strict=True)
     )
     return [*lines, f"FTML-VS less FTML: {ahead}."]
+
+
+def _from_to(one: Table, other: Table, learner: str, results: Results) -> Difference:
+    """The other setting less the one, on the seeds that both have: the streams are the same."""
+    before, after = results.of(one.preset, learner), results.of(other.preset, learner)
+    return Difference.of([after[seed].values[0] - before[seed].values[0] for seed in before if seed in after])
+
+
+def _together(results: Results) -> str:
+    """What Holm's correction for so many questions leaves of the answers."""
+    asked = [
+        (pair(table, results, first, second, 0, ordered=True), table.preset)
+        for first, second, _ in QUESTIONS
+        for table in _tables(first, second)
+        if not table.offline
+    ]
+    asked = [(one, preset) for one, preset in asked if one.seeds > 1]
+    asked.sort(key=lambda each: each[0].p_value)
+    stay = asked[: holm([one.p_value for one, _ in asked])]
+    told = ": " + listed(f"{one.first} against {one.second} (`{preset}`)" for one, preset in stay) if stay else ""
+    return (
+        f"Of {len(asked)} with two seeds or more, {sum(one.sure for one, _ in asked)} exclude zero each by its own "
+        f"interval, and {len(stay)} when corrected for their number (Holm, {100 * LEVEL:.0f} %){told}."
+    )
 
 
 def far_off(results: Results) -> list[list[str]]:

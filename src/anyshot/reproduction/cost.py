@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from anyshot.reproduction.jobs import Job, last_event
@@ -12,7 +13,7 @@ from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.presets import PRESETS
 
 TASKS = {"rainbow-mnist": 56, "contextual-miniimagenet": 100, "pose": 65}
-WITHOUT_EPISODES = ("toe", "a-gem")
+WITHOUT_INNER_STEPS = ("toe", "a-gem", "protonet", "mann")
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class StepTime:
 
     Attributes:
         adapting: of a method that adapts.
-        plain: of TOE (and about of A-GEM).
-        measured: whether the former is measured; all else is guessed as `anyshot run --dry-run` does it.
+        plain: of a method that does not: TOE, A-GEM, ProtoNet, MANN; about.
+        measured: whether the former is measured; else it is guessed, about as `--dry-run` of that preset does it.
         slower: how many times as long a step takes with so many runs side by side.
     """
 
@@ -31,20 +32,31 @@ class StepTime:
     measured: bool = False
     slower: tuple[tuple[int, float], ...] = ((1, 1.0), (2, 2.0))  # one run fills the card
 
+    def slowed(self, parallel: int) -> float:
+        """How many times as long: on the lines between what is known, and on beyond them.
 
-SHARING = ((1, 1.0), (5, 3.8), (7, 4.2), (12, 9.0))  # measured with rainbow-mnist and pose, under NVIDIA's MPS
+        >>> times = StepTime(1.0, 1.0, slower=((1, 1.0), (4, 2.5), (6, 5.5)))
+        >>> [times.slowed(parallel) for parallel in (1, 2, 4, 5, 6, 8)]
+        [1.0, 1.5, 2.5, 4.0, 5.5, 8.5]
+        """
+        lines = list(pairwise(self.slower))
+        (low, slow), (high, slower) = next((line for line in lines if parallel <= line[1][0]), lines[-1])
+        return slow + (slower - slow) * (parallel - low) / (high - low)
+
+
+SHARING = ((1, 1.0), (5, 3.8), (7, 4.2), (12, 11.0))  # measured with rainbow-mnist and pose, under NVIDIA's MPS
 STEP_TIMES = {
     "rainbow-mnist": StepTime(2.1, 0.4, True, SHARING),
-    "rainbow-mnist-borrow": StepTime(2.6, 0.4, False, SHARING),
+    "rainbow-mnist-borrow": StepTime(2.6, 0.6, False, SHARING),
     "rainbow-mnist-m10": StepTime(1.8, 0.4, True, SHARING),
     "rainbow-mnist-m30": StepTime(2.6, 0.4, True, SHARING),
     "rainbow-mnist-fixed": StepTime(2.1, 0.4, True, SHARING),
-    "rainbow-mnist-offline": StepTime(2.1, 2.1, False, SHARING),
+    "rainbow-mnist-offline": StepTime(2.1, 0.4, False, SHARING),
     "omniglot-50way": StepTime(7.4, 7.4),
-    "pose": StepTime(2.5, 0.8, True, SHARING),
+    "pose": StepTime(2.5, 0.4, True, SHARING),
     "contextual-miniimagenet": StepTime(440.0, 80.0),
     "contextual-miniimagenet-fixed": StepTime(440.0, 80.0),
-    "contextual-miniimagenet-offline": StepTime(440.0, 440.0),
+    "contextual-miniimagenet-offline": StepTime(440.0, 94.0),
 }
 # Of the steps at most, where tasks end when they are mastered: what was seen on Rainbow MNIST.
 ADAPTING, PLAIN = 0.36, 0.85
@@ -72,24 +84,15 @@ def expected_steps(job: Job, results: Results) -> float:
     if known:
         return sum(known) / len(known)
     early = job.preset in PRESETS and PRESETS[job.preset][0].protocol.advance
-    share = PLAIN if job.learner in WITHOUT_EPISODES else ADAPTING
+    share = PLAIN if job.learner in WITHOUT_INNER_STEPS else ADAPTING
     return most_steps(job.preset) * (share if early else 1.0)
 
 
 def step_ms(job: Job, parallel: int) -> float:
-    """Milliseconds of a step with `parallel` runs side by side.
-
-    >>> round(step_ms(Job("rainbow-mnist", "ftml-vs", 0), 4), 1)
-    6.5
-    """
+    """Milliseconds of a step with `parallel` runs side by side."""
     times = STEP_TIMES[job.preset]
-    alone = times.plain if job.learner in WITHOUT_EPISODES else times.adapting
-    (low, slow), (high, slower) = times.slower[0], times.slower[1]
-    for one, other in zip(times.slower, times.slower[1:], strict=False):
-        (low, slow), (high, slower) = one, other
-        if parallel <= high:
-            break
-    return alone * (slow + (slower - slow) * (parallel - low) / (high - low))
+    alone = times.plain if job.learner in WITHOUT_INNER_STEPS else times.adapting
+    return alone * times.slowed(parallel)
 
 
 def minutes(jobs: Iterable[Job], results: Results, parallel: int, out: Path | None = None) -> float:
@@ -104,7 +107,7 @@ def minutes(jobs: Iterable[Job], results: Results, parallel: int, out: Path | No
 
 def guessed(jobs: Iterable[Job]) -> bool:
     """Whether a time among them is no measured one."""
-    return any(not STEP_TIMES[job.preset].measured or job.learner in WITHOUT_EPISODES for job in jobs)
+    return any(not STEP_TIMES[job.preset].measured or job.learner in WITHOUT_INNER_STEPS for job in jobs)
 
 
 def _done(job: Job, out: Path | None) -> float:

@@ -26,9 +26,10 @@ READING = """Numbers are means ± standard deviations over seeds (n - 1 in the d
 Offline it is the accuracy on unseen tasks in percent; more is better. *Labels* are the datapoints that arrived, which
 the paper does not report. Methods with the same seed had the same tasks and datapoints in the same order (offline: the
 same test episodes), so differences are paired: the mean over seeds and in brackets its 95 % interval by Student's t.
-*Sure* means that this interval excludes zero. Three seeds are a small sample, each pair stands for itself, and nothing
-is corrected for the number of pairs. A difference of the paper is *within its spread* if it is no larger than the
-larger of its two standard deviations; the paper reports no paired differences. *Minutes* are those of a run on its
+*Sure* means that this interval excludes zero. Three seeds are a small sample, each pair stands for itself, and only the
+last answer above is corrected for the number of pairs. All seeds have the same images in the same tasks, so intervals
+are over streams and weights, not over that. A difference of the paper is *within its spread* if it is no larger than
+the larger of its two standard deviations; the paper reports no paired differences. *Minutes* are those of a run on its
 device, from the start of its process."""
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, takewhile
+
+from scipy.special import stdtr, stdtrit  # type: ignore[import-untyped]
 
 from anyshot.report.spread import Difference
 from anyshot.reproduction.results import Results
 from anyshot.reproduction.table import Number, Table
+
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,22 @@ class Pair:
     def sure(self) -> bool:
         """Whether the 95 % interval excludes zero."""
         return self.ours is not None and self.ours.excludes_zero
+
+    @property
+    def p_value(self) -> float:
+        """Of Student's paired t, two-sided; 1 with fewer than two seeds.
+
+        >>> one = Pair("a", "b", True, -5.0, False, -1, Difference.of([-3.0, -1.0, -2.0]), 3, 3, -0.1)
+        >>> print(f"{one.p_value:.4f}")
+        0.0742
+        """
+        if self.ours is None or self.ours.low is None or self.ours.high is None:
+            return 1.0
+        half = (self.ours.high - self.ours.low) / 2
+        if not half:
+            return 0.0 if self.ours.mean else 1.0
+        t = abs(self.ours.mean) / half * stdtrit(self.seeds - 1, 0.975)
+        return float(2 * stdtr(self.seeds - 1, -t))
 
     @property
     def told(self) -> str:
@@ -123,3 +143,13 @@ def counted_agreement(found: Sequence[Pair]) -> tuple[int, int, int, int]:
     same = [one for one in found if one.agrees is True]
     other = [one for one in found if one.agrees is False]
     return len(same), sum(one.sure for one in same), len(other), sum(one.sure for one in other)
+
+
+def holm(p_values: Sequence[float]) -> int:
+    """How many of these, which rise, are below `LEVEL` when corrected for their number (Holm 1979).
+
+    >>> holm([0.01, 0.02, 0.03]), holm([0.01, 0.04, 0.045]), holm([0.02, 0.02, 0.02])
+    (3, 1, 0)
+    """
+    corrected = (p * (len(p_values) - rank) for rank, p in enumerate(p_values))
+    return sum(1 for _ in takewhile(lambda p: p < LEVEL, corrected))

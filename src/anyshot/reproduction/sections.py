@@ -152,7 +152,7 @@ def _minutes(runs: Sequence[Result]) -> str:
     if not known:
         return "not kept" if runs else ""
     at_once = max(run.at_once for run in runs)
-    return f"{sum(known) / len(known):.1f}" + (f" ({at_once} at once)" if at_once > 1 else "")
+    return f"{sum(known) / len(known):.1f}" + (f" (up to {at_once} at once)" if at_once > 1 else "")
 
 
 def _order(table: Table, results: Results) -> tuple[list[list[str]], str]:

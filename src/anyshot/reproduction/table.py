@@ -28,6 +28,7 @@ class Table:
             of shots offline; none where the paper prints none.
         better: pairs (better, worse) that the paper's words say where it prints no numbers.
         note: what a reader must know.
+        constant: what to predict the middle of the labels always would cost; None where that is no question.
     """
 
     preset: str
@@ -36,6 +37,7 @@ class Table:
     paper: Mapping[str, tuple[Number, ...]]
     better: tuple[tuple[str, str], ...] = ()
     note: str = ""
+    constant: float | None = None
 
     @property
     def offline(self) -> bool:

@@ -49,6 +49,8 @@ class Kind:
 NETWORKS = {
     "conv4": Kind("images", 3, "conv4:Conv4", lambda n, shape, out: (shape, out, n.channels, n.stride)),
     "siamese": Kind("pairs of images", 4, "siamese:Siamese", lambda n, shape, out: (shape[1:], out, n.channels)),
-    "pose": Kind("large grey images", 2, "pose:PoseRegressor", lambda n, shape, out: (shape[0], out, n.channels)),
+    "pose": Kind(
+        "large grey images", 2, "pose:PoseRegressor", lambda n, shape, out: (shape[0], out, n.channels, n.stride)
+    ),
     "mlp": Kind("vectors", 1, "mlp:MLP", lambda n, shape, out: ((shape[0], *n.hidden, out),)),
 }

@@ -40,7 +40,7 @@ class Network:
     Attributes:
         kind: which one; conv4 is for images, siamese for pairs of them, pose for large grey ones, mlp for vectors.
         channels: of every convolution.
-        stride: of conv4's convolutions (the paper does not say; 2 as in MAML's Omniglot network).
+        stride: of the convolutions of conv4 and pose (the paper does not say; 2 as in MAML's Omniglot network).
         hidden: widths of the hidden layers of an mlp.
     """
 
