@@ -17,7 +17,7 @@ from test_report import write_run
 from test_run_online import WORDS, command, environment
 
 from anyshot.cli import COMMANDS, main
-from anyshot.cli.interrupts import delivered
+from anyshot.cli.interrupts import delivered, undisguised
 from anyshot.cli.taking import commands
 from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.presets import PRESETS
@@ -317,6 +317,15 @@ def test_ctrl_c_while_compiling_does_not_say_that_anything_was_saved(tmp_path: P
     told = interrupted(tmp_path / "run", "compiling")
     assert told.endswith(f"anyshot run --resume {tmp_path / 'run'} goes on from the beginning: nothing was saved yet\n")
     assert not (tmp_path / "run/checkpoints").exists()
+
+
+@pytest.mark.parametrize("make", [SystemError, ValueError])
+def test_ctrl_c_that_compiled_code_disguises_is_ctrl_c(make: type[Exception]) -> None:
+    """JAX's cache calls Python to hash and to compare, and reports what went wrong there as an error of its own."""
+    with pytest.raises(KeyboardInterrupt), undisguised():
+        raise make("__hash__ returned a result with an exception set") from KeyboardInterrupt()
+    with pytest.raises(make, match="another"), undisguised():
+        raise make("another")
 
 
 def test_ctrl_c_that_a_callback_swallows_is_delivered_again() -> None:

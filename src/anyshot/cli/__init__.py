@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from anyshot.cli.interrupts import delivered
+from anyshot.cli.interrupts import delivered, undisguised
 
 COMMANDS = {
     "demo": "three methods side by side in about two minutes: no data, no GPU; a table and a report",
@@ -38,7 +38,7 @@ def main() -> None:
     """Run the command line."""
     words = sys.argv[1:]
     try:
-        with delivered():
+        with delivered(), undisguised():
             _dispatch(words)
         if sys.stdout is not None:  # it is None if it was closed before the start
             sys.stdout.flush()

@@ -48,3 +48,17 @@ def delivered() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+@contextmanager
+def undisguised() -> Iterator[None]:
+    """Ctrl-C that compiled code met in a call of Python, and made another error of, is Ctrl-C again."""
+    try:
+        yield
+    except Exception as error:
+        before: BaseException | None = error
+        while before is not None:
+            if isinstance(before, KeyboardInterrupt):
+                raise KeyboardInterrupt from error
+            before = before.__cause__ or before.__context__
+        raise

@@ -15,6 +15,7 @@ import tyro
 
 from anyshot.cli import progress
 from anyshot.cli.device import use_device
+from anyshot.cli.interrupts import undisguised
 from anyshot.cli.listing import listed
 from anyshot.errors import InputError
 from anyshot.runs.reading import EXPERIMENT, read_experiment
@@ -153,8 +154,9 @@ def carried_out(
             mirror(what, news)
 
     try:
-        use_device(how.device, settings.numbers.tasks)
-        with progress_of() as shown, mirror or nullcontext():
+        with undisguised():
+            use_device(how.device, settings.numbers.tasks)
+        with undisguised(), progress_of() as shown, mirror or nullcontext():
             return run(checkpoint_seconds=how.checkpoint_seconds, watch=watch, warn=warn)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
