@@ -29,6 +29,7 @@ from anyshot.reproduction.jobs import Job, jobs_of
 from anyshot.reproduction.ordering import pair, pairs
 from anyshot.reproduction.results import Results, read_results
 from anyshot.reproduction.sections import section
+from anyshot.reproduction.step_sizes import learned
 from anyshot.reproduction.table import Table
 from anyshot.reproduction.targets import TARGETS, every_table, tables_of, target_names
 from anyshot.runs.offline_presets import OFFLINE_PRESETS
@@ -84,6 +85,8 @@ def test_what_is_missing_is_run_and_what_is_there_is_not(
     found = json.loads((kept / "a-gem-s0.json").read_text())
     assert (found["title"], found["learner"], found["totals"]["labels"]) == ("rainbow-mnist", "a-gem", 20)
     assert found["cumulative_loss"] == [10.0, 20.0]
+    assert found["loss_by_shots"] == {"shots": [0, 5], "all": [5.0, 5.0], "late": [5.0, 5.0]}
+    assert found["rates"] == {}
     assert found["environment"] == {"device": "abacus"}
     assert [one["at_once"] for one in found["wall"]] == [2]
 
@@ -343,6 +346,21 @@ def test_the_table_has_ratio_labels_and_what_was_not_run(made: Path) -> None:
     assert (
         "Of 6 pairs that the paper orders and we have run, 4 came out in its order (2 surely) and 2 the other" in text
     )
+
+
+def test_learned_step_sizes_are_means_over_seeds(tmp_path: Path) -> None:
+    rates = {"alpha": [9.0, 0.1, 0.2, 0.2, 0.2, 0.4, 0.3], "beta": [1.0, 0.5], "eta": [1.0, 2.0]}
+    write_summary(tmp_path, "pose", "ftml-vs", [1.0, 2.0], {"rates": rates})
+    other = {"alpha": [9.0, 0.3, 0.2, 0.2, 0.2, 0.6, 0.3], "beta": [1.0, 0.7], "eta": [1.0, 4.0]}
+    write_summary(tmp_path, "pose", "ftml-vl", [1.0], {"rates": {"alpha": other["alpha"]}})
+    write_summary(tmp_path, "pose", "ftml", [1.0], {"rates": {"alpha": [0.1] * 7}})
+    second = tmp_path / "pose/ftml-vs-s1.json"
+    second.write_text(json.dumps(json.loads(second.read_text()) | {"rates": other}))
+    _, *rows = learned(read_results(tmp_path))
+    assert rows == [
+        ["`pose` (0.003)", "ftml-vl", "1", "0.3", "0.2", "0.6", "", "0.3", "1 of 5", "", ""],
+        ["`pose` (0.003)", "ftml-vs", "2", "0.2", "0.2", "0.5", "", "0.3", "1 of 5", "0.6", "3"],
+    ]
 
 
 def test_the_ablation_compares_seed_by_seed(tmp_path: Path) -> None:

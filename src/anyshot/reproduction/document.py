@@ -7,7 +7,7 @@ from pathlib import Path
 from anyshot.report.formats import spread
 from anyshot.report.spread import Spread
 from anyshot.report.writing import write_text
-from anyshot.reproduction import deviations
+from anyshot.reproduction import deviations, step_sizes
 from anyshot.reproduction.answers import answers, far_off
 from anyshot.reproduction.cost import minutes
 from anyshot.reproduction.figures import FIGURES, named, write_figures
@@ -44,6 +44,7 @@ def generated(results: Results, results_name: str) -> str:
         pictured |= {table.preset} if pictures else set()
         linked = [(Path(results_name, FIGURES, file), alt) for file, alt in pictures.items()]
         parts.append(section(name, table, results, linked))
+    parts += _step_sizes(results)
     parts += _differences(results)
     parts += _deviations()
     parts += _others(results)
@@ -68,6 +69,11 @@ def _status(results: Results) -> str:
         rows.append([f"`{name}`", table.heading, f"{wanted - len(jobs)} of {wanted}", left])
     devices = sorted({run.device for run in results.found})
     return markdown(rows) + f"\n\nDevices: {', '.join(devices) or 'none yet'}."
+
+
+def _step_sizes(results: Results) -> list[str]:
+    rows = step_sizes.learned(results)
+    return ["## What step sizes were learned", step_sizes.TOLD, markdown(rows)] if rows else []
 
 
 def _differences(results: Results) -> list[str]:

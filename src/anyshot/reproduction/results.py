@@ -28,6 +28,7 @@ class Result:
         device: it ran on.
         minutes: of all processes that worked on it; None if not known.
         at_once: most processes that ran beside each other; 0 if not known.
+        rates: online, where they are learned: beta and eta after each task, alpha for 0 to M shots in the end.
     """
 
     job: Job
@@ -40,6 +41,7 @@ class Result:
     device: str
     minutes: float | None
     at_once: int
+    rates: dict[str, tuple[float, ...]]
 
 
 class Results:
@@ -112,6 +114,7 @@ def _result(job: Job, found: dict[str, Any]) -> Result:
         found["environment"].get("device", "not known"),
         minutes,
         at_once,
+        {name: tuple(map(_number, values)) for name, values in found.get("rates", {}).items()},
     )
 
 

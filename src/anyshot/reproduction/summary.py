@@ -6,6 +6,7 @@ import calendar
 import itertools
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +42,46 @@ def summarise(run: Path, times: Path | None = None) -> dict[str, Any]:
     }
     if isinstance(one.settings, OfflineSettings):
         return found | {name: came_out[name] for name in ("steps", "best_step", "test")}
-    ledger = Ledger.of(read_events(run), one.settings.protocol.test)
+    events = read_events(run)
+    ledger = Ledger.of(events, one.settings.protocol.test)
     return found | {
         "totals": ledger.totals(),
         "tasks": {column: [getattr(task, column) for task in ledger.tasks] for column in COLUMNS},
         "cumulative_loss": [round(total, 4) for total in itertools.accumulate(task.loss for task in ledger.tasks)],
+        "loss_by_shots": _by_shots(events),
+        "rates": _rates(events),
     }
+
+
+def _by_shots(events: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """The mean loss with each number of shots, over all tasks and over the second half of them (null if none)."""
+    evaluated = [event for event in events if "shots" in event]
+    half = (max(event["position"] for event in evaluated) + 1) // 2
+    late = [event for event in evaluated if event["position"] >= half]
+    shots = sorted({event["shots"] for event in evaluated})
+    return {
+        "shots": shots,
+        "all": [_mean_loss(evaluated, s) for s in shots],
+        "late": [_mean_loss(late, s) for s in shots],
+    }
+
+
+def _mean_loss(events: Sequence[dict[str, Any]], shots: int) -> float | None:
+    found = [event["loss"] for event in events if event["shots"] == shots]
+    return _rounded(sum(found) / len(found)) if found else None
+
+
+def _rates(events: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
+    """What was learned of the step size: beta and eta at the end of each task, alpha at the end of the last."""
+    ends = [event for event in events if event.get("ended")]
+    found = {name: [_rounded(event[name]) for event in ends if name in event] for name in ("beta", "eta")}
+    alpha = [event["alpha"] for event in ends if "alpha" in event][-1:]
+    found["alpha"] = [_rounded(value) for value in alpha[0]] if alpha else []
+    return {name: values for name, values in found.items() if values}
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def place(results: Path, job: Job) -> Path:
