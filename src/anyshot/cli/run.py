@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from anyshot.cli import progress
-from anyshot.cli.running import How, carried_out, chosen, folder
+from anyshot.cli.running import How, RunFolder, carried_out, chosen, folder
 from anyshot.learners.names import LEARNERS
 from anyshot.learners.numbers import Numbers
 from anyshot.online.protocol import Protocol
@@ -33,7 +32,7 @@ class Options(How):
     """One run.
 
     Attributes:
-        out: the run folder (required): new, empty, or of this very experiment, which then goes on.
+        out: the run folder: new, empty, or of this very experiment, which then goes on.
         learner: the method.
         seed: of the stream, the weights and every draw; methods with the same seed get the same stream.
         data: what is learned from.
@@ -43,7 +42,7 @@ class Options(How):
         dry_run: print what would be run, about how much memory and time it would need, and stop.
     """
 
-    out: Path | None = None
+    out: RunFolder = None
     learner: Literal[tuple(LEARNERS)] = "ftml-vs"
     seed: int = 0
     data: Data = field(default_factory=Data)

@@ -27,6 +27,7 @@ Options = TypeVar("Options")
 Track = Annotated[
     Literal[tuple(PACKAGES)] | None, tyro.conf.arg(metavar="{" + ",".join(PACKAGES) + "}", help_behavior_hint="")
 ]
+RunFolder = Annotated[Path | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="(required)")]
 
 
 @dataclass(frozen=True, kw_only=True)
