@@ -234,6 +234,7 @@ def test_real_pairs_never_show_a_test_class_in_training(with_data: Path) -> None
     assert (np.asarray(whole.y)[everything] == np.arange(100)[:, None]).all()
 
 
+@pytest.mark.slow
 def test_the_images_miniimagenet_has_twice_are_those_the_documentation_tells_of(with_data: Path) -> None:
     tasks = load_tasks("contextual-miniimagenet")
     first: dict[bytes, int] = {}
@@ -353,6 +354,7 @@ def test_sinusoid_is_its_formula() -> None:
         assert np.abs(x).max() <= 5
 
 
+@pytest.mark.slow
 def test_omniglot_is_ink_on_black_in_four_rotations(with_data: Path) -> None:
     import zipfile
 
