@@ -92,8 +92,8 @@ def _keep_finished(jobs: Sequence[Job], out: Path, kept: Path, write: bool) -> t
             try:
                 if write:
                     say(f"{job.name}: was finished; summary: {write_summary(job, out, kept)}")
-            except (OSError, DataError, InputError) as error:
-                say(f"{job.name}: was finished, but its summary could not be kept: {error}")
+            except DataError as error:
+                say(f"{job.name}: was finished, but {error}")
                 failed.append(job)
         else:
             far = progress(job.folder(out))

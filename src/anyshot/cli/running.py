@@ -157,8 +157,8 @@ def carried_out(
     try:
         with undisguised():
             use_device(how.device, settings.numbers.tasks)
-        with undisguised(), progress_of() as shown, mirror or nullcontext():
-            return run(checkpoint_seconds=how.checkpoint_seconds, watch=watch, warn=warn)
+            with progress_of() as shown, mirror or nullcontext():
+                return run(checkpoint_seconds=how.checkpoint_seconds, watch=watch, warn=warn)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             _interrupted(f"{command} --resume {shlex.quote(str(out))}", out, just_saved=last == "saved")

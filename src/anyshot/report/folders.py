@@ -10,7 +10,7 @@ from typing import Any
 from anyshot.errors import DataError, InputError
 from anyshot.runs.files import Damaged, unsealed
 from anyshot.runs.reading import EVENTS, EXPERIMENT, read_experiment, read_summary
-from anyshot.runs.settings import OfflineSettings, Settings, offline_settings_from, settings_from
+from anyshot.runs.settings import OfflineSettings, Settings, any_settings_from
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,7 @@ def opened(folder: Path) -> Opened:
     """Open one run folder; it need not be finished, nor have checkpoints."""
     experiment = read_experiment(folder)
     try:
-        values = experiment["settings"]
-        settings = offline_settings_from(values) if "plan" in values else settings_from(values)
+        settings = any_settings_from(experiment["settings"])
         learner, seed, fingerprint = (experiment[name] for name in ("learner", "seed", "fingerprint"))
     except (InputError, KeyError, TypeError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else error

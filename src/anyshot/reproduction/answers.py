@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import fmean
 
 from anyshot.report.formats import difference
-from anyshot.report.spread import Difference, Spread
+from anyshot.report.spread import Difference
 from anyshot.report.wording import listed
 from anyshot.reproduction.ordering import LEVEL, Pair, holm, pair
 from anyshot.reproduction.results import Results
@@ -85,12 +86,14 @@ def _online(one: Pair, table: Table, results: Results) -> str:
         told += f" (the paper: {100 * abs(theirs):.1f} % {'less' if theirs < 0 else 'more'}{within})"
     elif (one.first, one.second) in table.better or (one.second, one.first) in table.better:
         told += f" (the paper: {'better' if (one.first, one.second) in table.better else 'worse'})"
-    means = [
-        Spread.of([run.values[0] for run in runs_of(table, name, results)]).mean for name in (one.first, one.second)
-    ]
-    if table.constant is not None and min(means) > table.constant:
+    best = min(_mean_loss(table, learner, results) for learner in (one.first, one.second))
+    if table.constant is not None and best > table.constant:
         told += f". Both do worse than to predict always the same, which costs {table.constant:,.1f}"
     return f"{told}. Labels: {_labels(one, table, results)}."
+
+
+def _mean_loss(table: Table, learner: str, results: Results) -> float:
+    return fmean(run.values[0] for run in runs_of(table, learner, results))
 
 
 def _labels(one: Pair, table: Table, results: Results) -> str:
@@ -109,7 +112,7 @@ def _over_m(results: Results) -> list[str]:
         return ["Not all of it was run."]
     lines = []
     for learner in next(iter(tables.values())).paper:
-        means = [Spread.of([r.values[0] for r in runs_of(one, learner, results)]).mean for one in tables.values()]
+        means = [_mean_loss(one, learner, results) for one in tables.values()]
         falls = "the means fall" if means == sorted(means, reverse=True) else "the means do not always fall"
         paper = listed(f"{one.paper[learner][0].mean:,.1f}" for one in tables.values())
         ours = listed(f"{mean:,.1f}" for mean in means)

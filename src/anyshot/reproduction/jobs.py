@@ -13,7 +13,7 @@ from anyshot.report.naming import title
 from anyshot.reproduction.table import Table
 from anyshot.runs.offline_presets import OFFLINE_PRESETS
 from anyshot.runs.reading import EVENTS, EXPERIMENT, read_experiment, read_summary
-from anyshot.runs.settings import offline_settings_from, settings_from
+from anyshot.runs.settings import any_settings_from
 
 CHECKPOINT_SECONDS = 30
 LINE = 100_000  # bytes: no event is longer
@@ -84,9 +84,7 @@ def jobs_of(tables: Iterable[Table], seeds: int) -> list[Job]:
 
 def described(experiment: dict[str, Any]) -> tuple[str, str, int]:
     """Title, learner and seed of what an experiment's file or a summary describes."""
-    values = experiment["settings"]
-    settings = offline_settings_from(values) if "plan" in values else settings_from(values)
-    return title(settings), experiment["learner"], experiment["seed"]
+    return title(any_settings_from(experiment["settings"])), experiment["learner"], experiment["seed"]
 
 
 def last_event(folder: Path) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from anyshot.errors import DataError, InputError
+from anyshot.errors import DataError
 from anyshot.reproduction.jobs import Job, progress
 
 ANYSHOT = (sys.executable, "-c", "from anyshot.cli import main; main()")
@@ -69,7 +69,7 @@ def run_all(
         parallel: how many at a time.
         seconds: after which all are asked to save and stop; None: no limit.
         tell: called with a line when a run begins, ends, and now and then between.
-        finished: called with each job that is.
+        finished: called with each job that is; a `DataError` from it counts as the job's failure.
     """
     waiting, live, outcome = list(jobs), list[Child](), Outcome()
     until = None if seconds is None else time.monotonic() + seconds
@@ -137,9 +137,9 @@ def _ended(
         try:
             finished(job)
             outcome.done.append(job)
-        except (OSError, DataError, InputError) as error:  # the run itself is whole, and the others go on
-            outcome.failed[job] = f"its summary could not be kept: {error}"
-            tell(f"{job.name}: {outcome.failed[job]}")
+        except DataError as error:  # the run itself is whole, and the others go on
+            outcome.failed[job] = str(error)
+            tell(f"{job.name}: {error}")
     elif code == 130 or outcome.stopped:  # one that is still starting may end otherwise; if it fails, it fails again
         outcome.left.append(job)
         tell(f"{job.name}: stopped at {progress(job.folder(out)) or 'the beginning'}")

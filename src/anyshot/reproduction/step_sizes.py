@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from anyshot.reproduction.results import Result, Results
 from anyshot.runs.presets import PRESETS
@@ -31,7 +32,7 @@ def learned(results: Results) -> list[list[str]]:
 
 
 def _row(preset: str, learner: str, runs: Sequence[Result]) -> list[str]:
-    alpha = [_mean(values) for values in zip(*(run.rates["alpha"] for run in runs), strict=True)]
+    alpha = [fmean(values) for values in zip(*(run.rates["alpha"] for run in runs), strict=True)]
     ends = {name: [run.rates[name][-1] for run in runs if name in run.rates] for name in ("beta", "eta")}
     first = f" ({PRESETS[preset][0].numbers.inner_rate:g})" if preset in PRESETS else ""
     return [
@@ -41,7 +42,7 @@ def _row(preset: str, learner: str, runs: Sequence[Result]) -> list[str]:
         *(f"{alpha[s]:.3g}" if s < len(alpha) else "" for s in FEW),
         f"{alpha[-1]:.3g}",
         _rises(alpha[1:]),
-        *(f"{_mean(values):.3g}" if values else "" for values in ends.values()),
+        *(f"{fmean(values):.3g}" if values else "" for values in ends.values()),
     ]
 
 
@@ -54,7 +55,3 @@ def _rises(alpha: Sequence[float]) -> str:
     if max(alpha) == min(alpha):
         return "constant"
     return f"{sum(after > before for before, after in pairwise(alpha))} of {len(alpha) - 1}"
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

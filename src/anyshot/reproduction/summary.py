@@ -8,9 +8,10 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from anyshot.errors import InputError
+from anyshot.errors import DataError, InputError
 from anyshot.online.ledger import Ledger
 from anyshot.report.folders import opened
 from anyshot.report.naming import title
@@ -68,7 +69,7 @@ def _by_shots(events: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
 
 def _mean_loss(events: Sequence[dict[str, Any]], shots: int) -> float | None:
     found = [event["loss"] for event in events if event["shots"] == shots]
-    return _rounded(sum(found) / len(found)) if found else None
+    return _rounded(fmean(found)) if found else None
 
 
 def _rates(events: Sequence[dict[str, Any]]) -> dict[str, list[float]]:
@@ -90,11 +91,14 @@ def place(results: Path, job: Job) -> Path:
 
 
 def write_summary(job: Job, out: Path, results: Path) -> Path:
-    """Summarise a run that is finished, and keep it."""
-    found = summarise(job.folder(out), job.times(out))
+    """Summarise a run that is finished, and keep it; a `DataError` says why that cannot be."""
     to = place(results, job)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    write_text(to, json.dumps(found, allow_nan=False) + "\n")
+    try:
+        found = summarise(job.folder(out), job.times(out))
+        to.parent.mkdir(parents=True, exist_ok=True)
+        write_text(to, json.dumps(found, allow_nan=False) + "\n")
+    except (OSError, DataError, InputError) as error:
+        raise DataError(f"its summary could not be kept: {error}") from error
     return to
 
 

@@ -103,6 +103,11 @@ def offline_settings_from(values: dict[str, Any]) -> OfflineSettings:
     return _validated(OfflineSettings, values)
 
 
+def any_settings_from(values: dict[str, Any]) -> Settings | OfflineSettings:
+    """Of whichever kind the values are; only an offline experiment has a plan."""
+    return offline_settings_from(values) if "plan" in values else settings_from(values)
+
+
 def _validated(model: type[Model], values: dict[str, Any]) -> Model:
     try:
         return model.model_validate(values)
