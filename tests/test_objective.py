@@ -28,6 +28,7 @@ from anyshot import (
     squared_error,
     stack_tasks,
 )
+from anyshot.adaptation.update import clipped
 from anyshot.networks import MLP, Conv4
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -134,6 +135,16 @@ def test_the_clip_acts_on_some_tasks_and_not_on_others() -> None:
         return [jnp.sqrt(sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient))) for gradient in gradients]
 
     assert min(norms()) < CLIP < max(norms())
+
+
+@pytest.mark.parametrize("x", [0.0, 1e-7, 1e-3, 0.1])
+def test_a_gradient_too_small_to_be_squared_passes_the_clip_with_its_derivative(x: float) -> None:
+    """In float16 1e-3 does what 1e-20 does in float32 on a GPU (a CPU rounds such squares to 0): its inverse square
+    is infinite. One shot and a large step come to such gradients, as the shot is then fitted perfectly."""
+    g = jnp.array([x, 0, 0], jnp.float16)
+    passed, derivative = jax.vjp(lambda g: clipped({"g": g}, CLIP)["g"], g)
+    np.testing.assert_array_equal(passed, g)
+    np.testing.assert_array_equal(derivative(jnp.arange(3, dtype=jnp.float16))[0], [0, 1, 2])
 
 
 @pytest.mark.parametrize(
