@@ -358,8 +358,8 @@ def test_learned_step_sizes_are_means_over_seeds(tmp_path: Path) -> None:
     second.write_text(json.dumps(json.loads(second.read_text()) | {"rates": other}))
     _, *rows = learned(read_results(tmp_path))
     assert rows == [
-        ["`pose` (0.003)", "ftml-vl", "1", "0.3", "0.2", "0.6", "", "0.3", "1 of 5", "", ""],
-        ["`pose` (0.003)", "ftml-vs", "2", "0.2", "0.2", "0.5", "", "0.3", "1 of 5", "0.6", "3"],
+        ["`pose` (0.01)", "ftml-vl", "1", "0.3", "0.2", "0.6", "", "0.3", "1 of 5", "", ""],
+        ["`pose` (0.01)", "ftml-vs", "2", "0.2", "0.2", "0.5", "", "0.3", "1 of 5", "0.6", "3"],
     ]
 
 

@@ -73,7 +73,7 @@ DEVIATIONS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("camera", "random for each object", "random azimuth, elevation of 15 to 50 degrees"),
         ("images of an object", SILENT, "100 to give out and 50 held to test (Yin et al.: 100 in all)"),
         ("the network", SILENT, "the mean of every 2x2 pixels, then the Rainbow MNIST network"),
-        ("inner step size at the start, tasks in a meta-batch", SILENT, "0.003 (docs/reproduction-notes.md), and 10"),
+        ("inner step size at the start, tasks in a meta-batch", SILENT, "0.01 (docs/reproduction-notes.md), and 10"),
         ("Adam's step size, inner steps, eta at the start", SILENT, "1e-4, 5 and 1, as on Rainbow MNIST"),
         ("shots at an evaluation", "half of up to 96 points, with M = 15", "at most 15"),
         (

@@ -90,7 +90,8 @@ def read_result(path: Path) -> Result:
         raise DataError(f"{path} is no summary of a run that this version knows: {what}") from error
     if found["title"] != job.preset:
         raise DataError(
-            f"{path} says that it is {found['title']!r}, but its settings are now called {job.preset!r}; run it again"
+            f"{path} says that it is {found['title']!r}, but its settings are now called {job.preset!r}; move it away "
+            "and run it again"
         )
     if (path.parent.name, path.stem) != (job.preset, f"{job.learner}-s{job.seed}"):
         raise DataError(f"{path} is the summary of {job.name}; move it to {job.preset}/{job.learner}-s{job.seed}.json")
