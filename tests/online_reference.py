@@ -148,16 +148,19 @@ class Drawn:
     batch: Points
     current: Points
     memory: Points
+    memory_task: list[int]
 
 
 def draw(world: World, buffer: list[Points], seen: list[int], position: int, protocol: Any, key: Any) -> Drawn:
     keys = jax.random.split(key, 4)
-    remembered = [points[: protocol.memory_per_task] for points in buffer[:position]]
+    remembered = [[(t, point) for point in buffer[t][: protocol.memory_per_task]] for t in range(position)]
+    memory = draw_flat(world, remembered, protocol.batch, keys[3])
     return Drawn(
         draw_episodes(world, buffer, seen, protocol, keys[0]),
         draw_flat(world, buffer, protocol.batch, keys[1]),
         draw_flat(world, [buffer[position]] if buffer[position] else buffer, protocol.batch, keys[2]),
-        draw_flat(world, remembered, protocol.batch, keys[3]),
+        [point for _, point in memory],
+        [task for task, _ in memory],
     )
 
 
@@ -523,16 +526,18 @@ class IncrementalProtoNet(Method):
         self.remembered = memory[: self.REMEMBERED]
 
     def update(self, drawn: Drawn, key: Any) -> float:
-        self.recall(drawn.memory)
-
         def objective(theta: list[Var]) -> Var:
             total = Var(0.0)
-            for _, train, val in drawn.episodes:
+            for task, train, val in drawn.episodes:
+                lent = zip(drawn.memory_task, drawn.memory, strict=True)
+                self.recall([point for of_task, point in list(lent)[: self.REMEMBERED] if of_task != task])
                 logits = self.logits(theta, train, [x for _, x, _ in val])
                 total = total + mean_of_losses(logits, [y for _, _, y in val], True)
             return total / len(drawn.episodes)
 
-        return self.descend(objective)
+        loss = self.descend(objective)
+        self.recall(drawn.memory)
+        return loss
 
     def predict(self, support: Points, inputs: list[Any]) -> Var:
         return self.logits(self.parameters, support, inputs)

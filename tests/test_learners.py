@@ -628,7 +628,9 @@ def test_prototypes_are_own_else_remembered_else_the_mean_else_the_origin(own: A
 def protonet_draw() -> Drawn:
     train = stacked(labelled([], 1, 4), labelled([1], 2, 4), labelled([0, 0, 1, 2], 3, 4))
     val = stacked(labelled([0, 1], 4, 4), labelled([2, 0, 1], 5, 4), labelled([1, 1, 2, 0], 6, 4))
-    return Drawn(episodes=Episodes(train, val), memory=labelled([0, 2, 2], 7, 6))
+    # The first episode has nothing in the memory, the second the only 0, the third a 2 which it has a shot of anyway.
+    tasks = {"episode_task": jnp.array([5, 1, 3], jnp.int32), "memory_task": jnp.array([1, 3, 0, 3, 3, 3], jnp.int32)}
+    return Drawn(episodes=Episodes(train, val), memory=labelled([0, 2, 2], 7, 6), **tasks)
 
 
 def protonet_loss_by_hand(model: Any, drawn: Drawn) -> float:
@@ -636,7 +638,9 @@ def protonet_loss_by_hand(model: Any, drawn: Drawn) -> float:
     for task in range(episodes.tasks):
         train, val = (jax.tree.map(lambda leaf, t=task: leaf[t], part) for part in (episodes.train, episodes.val))
         x, y = datapoints(val)
-        logits = protonet_by_hand(model, datapoints(train), datapoints(drawn.memory), x)
+        others = np.asarray(drawn.memory_task)[: int(drawn.memory.count)] != int(drawn.episode_task[task])
+        lent = tuple(jnp.asarray(part)[others] for part in datapoints(drawn.memory))
+        logits = protonet_by_hand(model, datapoints(train), lent, x)
         likely = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
         total += -np.mean([np.log(likely[i, label]) for i, label in enumerate(y)])
     return total / episodes.tasks
@@ -670,6 +674,7 @@ def test_protonet_gradient_by_finite_differences() -> None:
 def test_protonet_with_nothing_known_has_a_finite_loss_and_gradient() -> None:
     nothing = labelled([], 1, 4)
     drawn = Drawn(episodes=Episodes(stacked(nothing), stacked(labelled([0, 2], 4, 4))), memory=labelled([], 7, 6))
+    drawn = dataclasses.replace(drawn, episode_task=jnp.zeros(1, jnp.int32), memory_task=jnp.ones(6, jnp.int32))
     after, metrics = jax.jit(PROTONET.update)(PROTONET.init(KEY), drawn, KEY)
     np.testing.assert_allclose(metrics["loss"], np.log(N), rtol=1e-12)  # every class as likely as the other
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))

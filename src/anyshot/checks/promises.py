@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +26,6 @@ from anyshot.checks.trial import (
     stacked,
     with_spoilt_padding,
 )
-from anyshot.learners import Drawn
 from anyshot.learners.learner import Want
 from anyshot.runs.checkpoints import Checkpoint, load, save
 
@@ -136,7 +136,7 @@ def check_empty_memory(trial: Trial) -> None:
     memory = trial.drawn.memory
     if memory is not None:
         empty = with_spoilt_padding(Shots(memory.x, memory.y, jnp.zeros((), jnp.int32)))
-        drawn = Drawn(trial.drawn.episodes, trial.drawn.batch, trial.drawn.current, empty)
+        drawn = dataclasses.replace(trial.drawn, memory=empty)
         state, metrics = trial.update(trial.state, drawn, trial.key)
         ok = finite((metrics, trial.predict(state, trial.many, trial.query)))
         demand(ok, "update is not finite when drawn.memory has count 0; divide by jnp.maximum(count, 1)")

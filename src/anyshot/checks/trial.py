@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -60,7 +61,14 @@ class Trial:
         val = [self.shots(2, seed=5 + task) for task in range(len(self.counts))]
         flat = {name: self.shots(self.max_shots, seed) for seed, name in enumerate(("batch", "current", "memory"), 8)}
         given: dict[str, Any] = {"episodes": Episodes(stacked(train), stacked(val)), **flat}
-        return Drawn(**{str(name): given[name] for name in self.learner.wants})
+        drawn = Drawn(**{str(name): given[name] for name in self.learner.wants})
+        # So that the memory holds something of every episode's own task.
+        tasks = np.resize(np.arange(len(train), dtype=np.int32), flat["memory"].size)
+        return dataclasses.replace(
+            drawn,
+            episode_task=None if drawn.episodes is None else jnp.asarray(tasks[: len(train)]),
+            memory_task=None if drawn.memory is None else jnp.asarray(tasks),
+        )
 
     @cached_property
     def state(self) -> PyTree[Any]:

@@ -6,7 +6,7 @@ import abc
 from typing import Any, Literal
 
 import equinox as eqx
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from anyshot.adaptation import Episodes, Shots
 
@@ -23,12 +23,16 @@ class Drawn(eqx.Module):
         current: datapoints of the current task.
         memory: datapoints of earlier tasks, of which only the first few of each task are remembered; none while the
             first task lasts (count 0).
+        episode_task: where in the stream each episode's task is; with episodes.
+        memory_task: where in the stream the task of each datapoint of the memory is; with the memory.
     """
 
     episodes: Episodes | None = None
     batch: Shots | None = None
     current: Shots | None = None
     memory: Shots | None = None
+    episode_task: Int[Array, " tasks"] | None = None
+    memory_task: Int[Array, " n"] | None = None
 
 
 class Learner(eqx.Module):

@@ -56,21 +56,29 @@ class ProtoNet(Learner):
     def update(
         self, state: ProtoNetState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[ProtoNetState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the validation loss of the episodes, with classes they lack taken from the memory."""
+        """One step of Adam on the validation loss of the episodes, with classes they lack taken from the memory.
+
+        Of the memory an episode is lent what is of other tasks: when predictions count, it holds nothing of the task.
+        """
         assert drawn.episodes is not None
         assert drawn.memory is not None
-        episodes, remembered = drawn.episodes, self._remembered(drawn.memory)
+        assert drawn.episode_task is not None
+        assert drawn.memory_task is not None
+        episodes, episode_task = drawn.episodes, drawn.episode_task
+        remembered, memory_task = self._remembered(drawn.memory), _first(drawn.memory_task, self.remembered)
 
         @eqx.filter_value_and_grad
         def mean_loss(model: PyTree[Any]) -> Float[Array, ""]:
-            known = _class_sums(model, remembered, self.recipe.outputs)
+            embedded, of_class = _embedded(model, remembered, self.recipe.outputs)
 
-            def of_task(one: Episodes) -> Float[Array, ""]:
+            def of_task(one: Episodes, task: Int[Array, ""]) -> Float[Array, ""]:
+                of_others = of_class & (memory_task != task)[:, None]
                 val = one.val.without_padding_content()
-                losses = jax.vmap(self.recipe.loss)(self._logits(model, one.train, known, val.x), val.y)
+                logits = self._logits(model, one.train, _sums(embedded, of_others), val.x)
+                losses = jax.vmap(self.recipe.loss)(logits, val.y)
                 return jnp.sum(losses * val.present()) / jnp.maximum(val.count, 1)
 
-            return jnp.mean(jax.vmap(of_task)(episodes))
+            return jnp.mean(jax.vmap(of_task)(episodes, episode_task))
 
         loss, gradient = mean_loss(state.model)
         model, optimiser = descended(self.recipe.optimiser(), gradient, state.optimiser, state.model)
@@ -78,7 +86,7 @@ class ProtoNet(Learner):
 
     def predict(self, state: ProtoNetState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """-|f(x) - c_k|² for every class k."""
-        known = _class_sums(state.model, state.remembered, self.recipe.outputs)
+        known = _sums(*_embedded(state.model, state.remembered, self.recipe.outputs))
         return self._logits(state.model, support, known, query)
 
     def recall(self, state: ProtoNetState, memory: Shots) -> ProtoNetState:
@@ -87,12 +95,13 @@ class ProtoNet(Learner):
 
     def _remembered(self, memory: Shots) -> Shots:
         count = jnp.minimum(memory.count, self.remembered)
-        return Shots(*_first(memory, self.remembered), count).without_padding_content()
+        x, y = _first((memory.x, memory.y), self.remembered)
+        return Shots(x, y, count).without_padding_content()
 
     def _logits(
         self, model: PyTree[Any], support: Shots, remembered: ClassSums, query: PyTree[Array]
     ) -> Float[Array, "n classes"]:
-        own = _class_sums(model, support, self.recipe.outputs)
+        own = _sums(*_embedded(model, support, self.recipe.outputs))
         prototypes = complete(*own, *remembered)
         embedded = jax.vmap(model)(query)
         return -jnp.sum((embedded[:, None] - prototypes) ** 2, axis=2)
@@ -122,20 +131,28 @@ def complete(
     return jnp.where(known, means, centre)
 
 
-def _class_sums(model: PyTree[Any], shots: Shots, classes: int) -> ClassSums:
-    """For each class, the sum of the embeddings of its shots, and their number."""
+def _embedded(
+    model: PyTree[Any], shots: Shots, classes: int
+) -> tuple[Float[Array, "n embedding"], Bool[Array, "n classes"]]:
+    """The embedding of every shot, and which class it is of; padding is of none."""
     if shots.size == 0:
         width = jax.eval_shape(jax.vmap(model), shots.x).shape[1]
-        return jnp.zeros((classes, width)), jnp.zeros(classes, jnp.int32)
+        return jnp.zeros((0, width)), jnp.zeros((0, classes), bool)
     shots = shots.without_padding_content()
     of_class = (shots.y[:, None] == jnp.arange(classes)) & shots.present()[:, None]
-    embedded = jax.vmap(model)(shots.x)
+    return jax.vmap(model)(shots.x), of_class
+
+
+def _sums(embedded: Float[Array, "n embedding"], of_class: Bool[Array, "n classes"]) -> ClassSums:
+    """For each class, the sum of the embeddings that are of it, and their number."""
     return of_class.T.astype(embedded.dtype) @ embedded, jnp.sum(of_class, axis=0, dtype=jnp.int32)
 
 
-def _first(shots: Shots, size: int) -> tuple[PyTree[Array], PyTree[Array]]:
+def _first(rows: PyTree[Array], size: int) -> Any:
+    """The first `size` rows, padded where there are fewer."""
+
     def fitted(leaf: Array) -> Array:
         taken = leaf[:size]
         return jnp.pad(taken, [(0, size - taken.shape[0])] + [(0, 0)] * (leaf.ndim - 1))
 
-    return jax.tree.map(fitted, shots.x), jax.tree.map(fitted, shots.y)
+    return jax.tree.map(fitted, rows)

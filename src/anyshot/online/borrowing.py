@@ -26,7 +26,7 @@ def completed(
     A class that no earlier task has shown either stays without.
     """
     earlier = jnp.where(jnp.arange(stream.positions) < position, received, 0)
-    rows, there = flat_rows(stream, earlier, LOOKED_AT, key)
+    rows, _, there = flat_rows(stream, earlier, LOOKED_AT, key)
     classes = jnp.arange(stream.classes)
     of_class = gather(stream.tasks.y, rows)[:, None] == classes
     lacking = ~jnp.any((shots.y[:, None] == classes) & shots.present()[:, None], axis=0)

@@ -12,7 +12,7 @@ from anyshot.adaptation import Episodes, Shots
 from anyshot.learners import Drawn
 from anyshot.learners.learner import Want
 from anyshot.online.borrowing import completed
-from anyshot.online.flat import flat
+from anyshot.online.flat import flat, flat_and_tasks
 from anyshot.online.protocol import Protocol
 from anyshot.online.stream import Stream
 
@@ -57,21 +57,30 @@ class Buffer(eqx.Module):
         # In pretraining the current task has nothing yet, and those there are take its place.
         current = jnp.where(self.received[position] > 0, own, self.received)
         size = protocol.batch
+        none = (None, None)
+        episodes, episode_task = self.episodes(stream, protocol, of_episodes) if "episodes" in wants else none
+        memory, memory_task = self.memory(stream, protocol, position, of_memory) if "memory" in wants else none
         return Drawn(
-            episodes=self.episodes(stream, protocol, of_episodes) if "episodes" in wants else None,
+            episodes=episodes,
             batch=flat(stream, self.received, size, of_batch) if "batch" in wants else None,
             current=flat(stream, current, size, of_current) if "current" in wants else None,
-            memory=self.memory(stream, protocol, position, of_memory) if "memory" in wants else None,
+            memory=memory,
+            episode_task=episode_task,
+            memory_task=memory_task,
         )
 
-    def memory(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
-        """Datapoints of earlier tasks, of which the first `memory_per_task` each are remembered."""
+    def memory(
+        self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]
+    ) -> tuple[Shots, Int[Array, " batch"]]:
+        """Datapoints of earlier tasks, of which the first `memory_per_task` each are remembered; and their tasks."""
         earlier = jnp.arange(stream.positions) < position
         remembered = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
-        return flat(stream, remembered, protocol.batch, key)
+        return flat_and_tasks(stream, remembered, protocol.batch, key)
 
-    def episodes(self, stream: Stream, protocol: Protocol, key: Key[Array, ""]) -> Episodes:
-        """Tasks uniform over those seen, K uniform over what they allow, shots and validation points of each."""
+    def episodes(
+        self, stream: Stream, protocol: Protocol, key: Key[Array, ""]
+    ) -> tuple[Episodes, Int[Array, " tasks"]]:
+        """Tasks uniform over those seen, K uniform over what they allow, shots and validation points; and which."""
         units = stream.capacity // stream.tasks.unit
         # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
         bits = jax.random.bits(key, (protocol.tasks_per_update, 2 + units * (1 + protocol.overlap)), jnp.uint32)
@@ -82,13 +91,13 @@ class Buffer(eqx.Module):
 
         episodes, positions = jax.vmap(of_task)(bits)
         if not protocol.borrow:
-            return episodes
+            return episodes, positions
         keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
 
         def complete(position: Int[Array, ""], train: Shots, one: Key[Array, ""]) -> Shots:
             return completed(stream, self.received, position, train, one)
 
-        return Episodes(jax.vmap(complete)(positions, episodes.train, keys), episodes.val)
+        return Episodes(jax.vmap(complete)(positions, episodes.train, keys), episodes.val), positions
 
     def support(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
         """The shots an evaluation adapts on: n / points_per_shot of the n points received, at most M."""

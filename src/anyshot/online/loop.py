@@ -122,7 +122,8 @@ class OnlineLoop(eqx.Module):
         learner, metrics = self.learned(stream, state, buffer, of_updates, learning)
         if "memory" in self.learner.wants:  # what the last update remembered may lack the task that has just ended
             of_recall = jax.random.fold_in(of_evaluation, 1)
-            learner = self.learner.recall(learner, buffer.memory(stream, rules, state.position, of_recall))
+            memory, _ = buffer.memory(stream, rules, state.position, of_recall)
+            learner = self.learner.recall(learner, memory)
         support = buffer.support(stream, rules, state.position, of_evaluation)
         adapted_on = support
         if rules.borrow:
