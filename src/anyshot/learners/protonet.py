@@ -17,7 +17,7 @@ from anyshot.learners.recipe import Recipe
 
 
 class ProtoNetState(eqx.Module):
-    """The embedding, Adam's memory, and what is remembered of earlier tasks: their class means, where there are any."""
+    """The embedding, Adam's memory, and datapoints remembered of earlier tasks."""
 
     model: PyTree[Any]
     optimiser: PyTree[Any]

@@ -148,7 +148,8 @@ def _together(results: Results) -> str:
     told = ": " + listed(f"{one.first} against {one.second} (`{preset}`)" for one, preset in stay) if stay else ""
     return (
         f"Of {len(asked)} with two seeds or more, {sum(one.sure for one, _ in asked)} exclude zero each by its own "
-        f"interval, and {len(stay)} when corrected for their number (Holm, {100 * LEVEL:.0f} %){told}."
+        f"interval, and {len(stay)} when corrected for their number (Holm, {100 * LEVEL:.0f} %){told}. "
+        "The offline answers are not in this count."
     )
 
 

@@ -11,7 +11,7 @@ from anyshot.runs.settings import Data, Network, OfflineSettings
 RAINBOW = OfflineSettings(
     data=Data("rainbow-mnist"),
     network=Network("conv4", channels=32),
-    # With the online meta_rate of 1e-4 validation scores still rose after 20,000 steps (docs/reproduction-notes.md).
+    # With the online 1e-4 MAML's validation score still rose after 20,000 steps (docs/reproduction-notes.md).
     numbers=Numbers(inner_steps=5, inner_rate=0.1, meta_rate=1e-3, kl_coefficient=KL),
     plan=Plan(steps=20_000, every=200, order=0),
 )
