@@ -137,7 +137,7 @@ def test_the_clip_acts_on_some_tasks_and_not_on_others() -> None:
     assert min(norms()) < CLIP < max(norms())
 
 
-@pytest.mark.parametrize("x", [0.0, 1e-7, 1e-3, 0.1])
+@pytest.mark.parametrize("x", [0.0, 1e-7, 5e-4, 1e-3])
 def test_a_gradient_too_small_to_be_squared_passes_the_clip_with_its_derivative(x: float) -> None:
     """In float16 1e-3 does what 1e-20 does in float32 on a GPU (a CPU rounds such squares to 0): its inverse square
     is infinite. One shot and a large step come to such gradients, as the shot is then fitted perfectly."""

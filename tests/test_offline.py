@@ -151,6 +151,22 @@ def test_training_stops_when_trials_bring_nothing_better(script: tuple[float, ..
     assert records.ended[:rounds].tolist() == [False] * (rounds - 1) + [True]
 
 
+class Overflowing(Scripted):
+    """Whose outputs are not finite after twenty updates, though its state is."""
+
+    def predict(self, state: Any, support: Any, query: Any) -> Any:
+        return super().predict(state, support, query) / (state["updates"] != 20)
+
+
+def test_outputs_that_are_not_finite_stop_training_and_are_not_kept() -> None:
+    """Their accuracy is a number like any other."""
+    split = split_for(numbered().on_device(), PLAN)
+    loop = OfflineLoop(Overflowing((0, 0.2, 1, 1, 1)), PLAN, cross_entropy, True)
+    state, records, done = loop.run(split, loop.start(split, jax.random.key(0)), jax.random.key(0), jnp.asarray(20))
+    assert (int(done), bool(state.finite), int(state.best_round)) == (2, False, 1)
+    assert np.isfinite(records.score[:2]).all()
+
+
 def test_without_validation_tasks_the_end_counts() -> None:
     plan = replace(PLAN, validation_tasks=0)
     split = split_for(numbered().on_device(), plan)

@@ -71,7 +71,7 @@ def gradient_moments(model: PyTree[Any], loss: Loss, shots: Shots) -> GradientMo
         return variance, jnp.sum(mean**2) - variance / jnp.maximum(n, 1)
 
     variances, squared_means = lax.map(of_task, shots)  # one task at a time: gradients of all datapoints are large
-    usable = (shots.count >= 2) / jnp.sum(shots.count >= 2)
+    usable = (shots.count >= 2) / jnp.maximum(jnp.sum(shots.count >= 2), 1)
     return GradientMoments(jnp.sum(variances * usable), jnp.maximum(jnp.sum(squared_means * usable), 0))
 
 

@@ -107,7 +107,7 @@ def clipped(g: Parameters, limit: float) -> Parameters:
     squared = jnp.sum(jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(g)]) ** 2)
     # Nothing is divided by the norm of a gradient that stays as it is: at 0 it has no derivative, and where a GPU keeps
     # a square of 1e-40, its inverse is infinite and would make the meta-gradient NaN, though it is multiplied by 0.
-    too_long = squared > limit**2
+    too_long = squared > limit * limit  # ** would refuse a limit of 1e200
     factor = jnp.where(too_long, limit / jnp.sqrt(jnp.where(too_long, squared, 1.0)), 1.0)
     return jax.tree.map(lambda leaf: leaf * factor.astype(leaf.dtype), g)
 

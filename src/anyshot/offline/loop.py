@@ -34,7 +34,7 @@ class OfflineState(eqx.Module):
         best_score: what it reached.
         best_round: when.
         rounds: done so far; draws the next round's random numbers.
-        finite: whether every score and every number of the learner's state has been finite.
+        finite: whether every loss of a trial and every number of the learner's state has been finite.
     """
 
     learner: PyTree[Any]
@@ -120,7 +120,9 @@ class OfflineLoop(eqx.Module):
             trial, of_trial = Draw.test(split.validation, self.plan), jax.random.fold_in(key, TRIAL)
             accuracy, loss = tried(self, trial, learner, of_trial, self.plan.validation_episodes)
             score = jnp.mean(accuracy if self.classification else -loss)
-            better, tried_well = score > state.best_score, jnp.isfinite(score)
+            # Outputs that are not finite have an accuracy all the same, so the losses must tell.
+            tried_well = jnp.all(jnp.isfinite(loss))
+            better = tried_well & (score > state.best_score)
         best = jax.tree.map(
             lambda new, old: jnp.where(better, new, old) if eqx.is_array(new) else new, learner, state.best
         )

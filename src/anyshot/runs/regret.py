@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anyshot.devices import everywhere
-from anyshot.errors import DataError, InputError
+from anyshot.errors import DataError, InputError, RunError
 from anyshot.online.regret import losses_in_hindsight, trained_on
 from anyshot.runs import checkpoints
 from anyshot.runs.driving import restored
@@ -58,6 +58,8 @@ def estimate_regret(
     columns = [[event["position"], event["labels"], number] for number, event in events]
     position, received, number = jnp.asarray(np.array(columns, np.int32).T)
     losses = np.asarray(losses_in_hindsight(loop, stream, learner, keys["run"], position, received, number), np.float64)
+    if not np.all(np.isfinite(losses)):
+        raise RunError(f"the comparator of {folder} has a loss that is not finite; try fewer steps than {steps}")
     cumulative = float(np.sum([event["loss"] for _, event in events]))
     return {
         "cumulative_loss": cumulative,
