@@ -1,0 +1,101 @@
+"""Programs computed as a GPU rounds: operation by operation in NumPy, which keeps denormal numbers.
+
+XLA's CPU takes numbers below 1.2e-38 for zero. So a derivative that is infinite for such a number, and multiplied by
+zero afterwards, never shows there, and makes a whole meta-gradient NaN on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Literal
+
+
+def as_on_a_gpu(function: Callable[..., Any], *example: Any) -> Callable[..., Any]:
+    """The function of arguments like these, computed by NumPy as far as floating-point numbers are combined."""
+    program, shape = jax.make_jaxpr(function, return_shape=True)(*example)
+
+    def computed(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            found = _run(program, [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)])
+        return jax.tree.unflatten(jax.tree.structure(shape), found)
+
+    return computed
+
+
+def _run(program: ClosedJaxpr, arguments: list[Any]) -> list[Any]:
+    values = dict(zip((*program.jaxpr.constvars, *program.jaxpr.invars), (*program.consts, *arguments), strict=True))
+
+    def value(variable: Any) -> Any:
+        return np.asarray(variable.val if isinstance(variable, Literal) else values[variable], variable.aval.dtype)
+
+    for equation in program.jaxpr.eqns:
+        given, name, parameters = [value(one) for one in equation.invars], equation.primitive.name, equation.params
+        inner = parameters.get("jaxpr") or parameters.get("call_jaxpr")
+        if name == "scan":
+            found = _scan(inner, given, parameters)
+        elif inner is not None:
+            found = _run(inner, given)
+        elif name in ELEMENTWISE:
+            found = [ELEMENTWISE[name](*given)]
+        elif name in OTHERS:
+            found = [OTHERS[name](*given, **parameters)]
+        else:  # moves numbers about, or has to do with whole ones
+            bound = equation.primitive.bind(*given, **parameters)
+            found = bound if equation.primitive.multiple_results else [bound]
+        values.update(zip(equation.outvars, found, strict=True))
+    return [value(one) for one in program.jaxpr.outvars]
+
+
+def _scan(body: ClosedJaxpr, given: list[Any], parameters: dict[str, Any]) -> list[Any]:
+    constants, carried = parameters["num_consts"], parameters["num_carry"]
+    fixed, carry, rows = given[:constants], given[constants : constants + carried], given[constants + carried :]
+    steps, collected = range(parameters["length"]), []
+    for step in reversed(steps) if parameters["reverse"] else steps:
+        found = _run(body, [*fixed, *carry, *(row[step] for row in rows)])
+        carry, kept = found[:carried], found[carried:]
+        collected.append(kept)
+    if parameters["reverse"]:
+        collected.reverse()
+    return [*carry, *(np.stack(column) for column in zip(*collected, strict=True))]
+
+
+def _product(a: Any, b: Any, dimension_numbers: Any, **_: Any) -> Any:
+    (sum_a, sum_b), (batch_a, batch_b) = dimension_numbers
+    axes_a, axes_b = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
+    for own, other in zip((*sum_a, *batch_a), (*sum_b, *batch_b), strict=True):
+        axes_b[other] = axes_a[own]
+    free = [[axes[i] for i in range(len(axes)) if i not in used] for axes, used in
+            ((axes_a, (*sum_a, *batch_a)), (axes_b, (*sum_b, *batch_b)))]  # fmt: skip
+    return np.einsum(a, axes_a, b, axes_b, [*(axes_a[i] for i in batch_a), *free[0], *free[1]])
+
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    "add": np.add,
+    "add_any": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "neg": np.negative,
+    "max": np.maximum,
+    "min": np.minimum,
+    "square": np.square,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "log": np.log,
+    "gt": np.greater,
+    "lt": np.less,
+    "ge": np.greater_equal,
+    "le": np.less_equal,
+    "eq": np.equal,
+    "div": lambda a, b: a / b if a.dtype.kind == "f" else a // b,
+    "select_n": lambda which, *cases: np.where(which, *reversed(cases)),
+}
+OTHERS: dict[str, Callable[..., Any]] = {
+    "integer_pow": lambda x, y: x**y if y >= 0 else 1 / x**-y,  # XLA too multiplies and then inverts
+    "reduce_sum": lambda x, axes, **_: x.sum(tuple(axes), dtype=x.dtype),
+    "reduce_max": lambda x, axes, **_: x.max(tuple(axes)),
+    "dot_general": _product,
+}
