@@ -17,7 +17,7 @@ TOLD = (
     "size of its own for each s, so that where it rises, that was found in the data. With Meta-SGD it is the mean over "
     "parameters, the same for every s unless it is scaled. FTML's step is not learned and stays where it began (on "
     "Rainbow MNIST the paper's 0.1); where methods that learn theirs end lower, how much of their lead is the rule and "
-    "how much a smaller step has not been separated."
+    "how much a smaller step has not been separated (docs/reproduction-notes.md)."
 )
 
 
