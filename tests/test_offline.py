@@ -340,15 +340,16 @@ def test_presets_are_possible(name: str) -> None:
     assert settings.most_shots >= settings.plan.max_shots
 
 
-def test_a_run_that_diverges_says_so_and_is_not_finished(tmp_path: Path) -> None:
+@pytest.mark.parametrize("validation_tasks", [10, pytest.param(0, marks=pytest.mark.slow)])
+def test_a_run_that_diverges_says_so_and_is_not_finished(tmp_path: Path, validation_tasks: int) -> None:
+    """It is noticed at the first trial, or in the test."""
     settings = small()
-    wild = settings.model_copy(update={"numbers": replace(settings.numbers, meta_rate=1e200)})
-    for validation_tasks in (10, 0):  # noticed at the first trial, or in the test
-        plan = replace(settings.plan, validation_tasks=validation_tasks, steps=100)
-        folder = tmp_path / str(validation_tasks)
-        with pytest.raises(RunError, match=r"not finite"):
-            run_offline(OfflineExperiment(wild.model_copy(update={"plan": plan}), "mann", 0), folder)
-        assert not (folder / "summary.json").exists()
+    numbers = replace(settings.numbers, meta_rate=1e200)
+    plan = replace(settings.plan, validation_tasks=validation_tasks, steps=100)
+    wild = settings.model_copy(update={"numbers": numbers, "plan": plan})
+    with pytest.raises(RunError, match=r"not finite"):
+        run_offline(OfflineExperiment(wild, "mann", 0), tmp_path)
+    assert not (tmp_path / "summary.json").exists()
 
 
 # The command
