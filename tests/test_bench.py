@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import jax
@@ -21,14 +22,18 @@ def test_the_figures_are_printed_and_written(
 ) -> None:
     monkeypatch.setattr(bench, "preset", lambda name: SETTINGS)  # whose loop other tests have compiled
     out = tmp_path / "bench.json"
+    started = time.monotonic()
     bench.main(["--preset", "sinusoid", "--repeats", "2", "--json", str(out)])
+    took = time.monotonic() - started
     printed = capsys.readouterr().out
     figures = json.loads(out.read_text())
     assert f"{figures['update_ms']:.2f} ms" in printed
     assert f"{figures['last_step_ms']:.2f} ms, {figures['last_step_to_update']:.2f} times the meta-gradient" in printed
     assert figures["last_step_to_update"] == pytest.approx(figures["last_step_ms"] / figures["update_ms"])
-    assert 0 < figures["update_ms"] < 1e3 * figures["compile_update_s"]
-    assert 0 < figures["first_step_ms"] < 1e3 * figures["compile_online_s"]
+    # Everything compared was done within the call, and each of these at least twice. (What has been compiled before in
+    # this process compiles faster than a step runs.)
+    assert 0 < figures["compile_update_s"] + figures["compile_online_s"] < took
+    assert all(0 < figures[f"{name}_ms"] < 1e3 * took / 2 for name in ("update", "first_step", "last_step"))
     assert figures["update_memory_mb"] > 0
     assert figures["environment"]["jax"] == jax.__version__
     assert printed.endswith(f"figures: {out}\n")
