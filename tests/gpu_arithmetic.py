@@ -6,12 +6,33 @@ zero afterwards, never shows there, and makes a whole meta-gradient NaN on a GPU
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
+
+Replace = Callable[[JaxprEqn, list[Any]], list[Any] | None]
+
+
+def evaluated(program: ClosedJaxpr, arguments: Sequence[Any], replace: Replace) -> list[Any]:
+    """What a program returns, where `replace` computes some of its operations, and those of programs inside it."""
+    values = dict(zip((*program.jaxpr.constvars, *program.jaxpr.invars), (*program.consts, *arguments), strict=True))
+
+    def value(variable: Any) -> Any:
+        return variable.val if isinstance(variable, Literal) else values[variable]
+
+    for equation in program.jaxpr.eqns:
+        given, parameters = [value(one) for one in equation.invars], equation.params
+        found = replace(equation, given)
+        if found is None and (inner := parameters.get("jaxpr") or parameters.get("call_jaxpr")) is not None:
+            found = evaluated(inner, given, replace)
+        elif found is None:
+            bound = equation.primitive.bind(*given, **parameters)
+            found = bound if equation.primitive.multiple_results else [bound]
+        values.update(zip(equation.outvars, found, strict=True))
+    return [value(one) for one in program.jaxpr.outvars]
 
 
 def as_on_a_gpu(function: Callable[..., Any], *example: Any) -> Callable[..., Any]:
@@ -20,34 +41,21 @@ def as_on_a_gpu(function: Callable[..., Any], *example: Any) -> Callable[..., An
 
     def computed(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
-            found = _run(program, [np.asarray(leaf) for leaf in jax.tree.leaves(arguments)])
+            found = evaluated(program, jax.tree.leaves(arguments), _in_numpy)
         return jax.tree.unflatten(jax.tree.structure(shape), found)
 
     return computed
 
 
-def _run(program: ClosedJaxpr, arguments: list[Any]) -> list[Any]:
-    values = dict(zip((*program.jaxpr.constvars, *program.jaxpr.invars), (*program.consts, *arguments), strict=True))
-
-    def value(variable: Any) -> Any:
-        return np.asarray(variable.val if isinstance(variable, Literal) else values[variable], variable.aval.dtype)
-
-    for equation in program.jaxpr.eqns:
-        given, name, parameters = [value(one) for one in equation.invars], equation.primitive.name, equation.params
-        inner = parameters.get("jaxpr") or parameters.get("call_jaxpr")
-        if name == "scan":
-            found = _scan(inner, given, parameters)
-        elif inner is not None:
-            found = _run(inner, given)
-        elif name in ELEMENTWISE:
-            found = [ELEMENTWISE[name](*given)]
-        elif name in OTHERS:
-            found = [OTHERS[name](*given, **parameters)]
-        else:  # moves numbers about, or has to do with whole ones
-            bound = equation.primitive.bind(*given, **parameters)
-            found = bound if equation.primitive.multiple_results else [bound]
-        values.update(zip(equation.outvars, found, strict=True))
-    return [value(one) for one in program.jaxpr.outvars]
+def _in_numpy(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
+    """None where numbers are moved about only, or are whole ones."""
+    name, parameters = equation.primitive.name, equation.params
+    if name == "scan":
+        return _scan(parameters["jaxpr"], given, parameters)
+    if name not in ELEMENTWISE and name not in OTHERS:
+        return None
+    arrays = [np.asarray(one, of.aval.dtype) for one, of in zip(given, equation.invars, strict=True)]
+    return [ELEMENTWISE[name](*arrays) if name in ELEMENTWISE else OTHERS[name](*arrays, **parameters)]
 
 
 def _scan(body: ClosedJaxpr, given: list[Any], parameters: dict[str, Any]) -> list[Any]:
@@ -55,7 +63,7 @@ def _scan(body: ClosedJaxpr, given: list[Any], parameters: dict[str, Any]) -> li
     fixed, carry, rows = given[:constants], given[constants : constants + carried], given[constants + carried :]
     steps, collected = range(parameters["length"]), []
     for step in reversed(steps) if parameters["reverse"] else steps:
-        found = _run(body, [*fixed, *carry, *(row[step] for row in rows)])
+        found = evaluated(body, [*fixed, *carry, *(row[step] for row in rows)], _in_numpy)
         carry, kept = found[:carried], found[carried:]
         collected.append(kept)
     if parameters["reverse"]:
@@ -68,9 +76,9 @@ def _product(a: Any, b: Any, dimension_numbers: Any, **_: Any) -> Any:
     axes_a, axes_b = list(range(a.ndim)), list(range(a.ndim, a.ndim + b.ndim))
     for own, other in zip((*sum_a, *batch_a), (*sum_b, *batch_b), strict=True):
         axes_b[other] = axes_a[own]
-    free = [[axes[i] for i in range(len(axes)) if i not in used] for axes, used in
-            ((axes_a, (*sum_a, *batch_a)), (axes_b, (*sum_b, *batch_b)))]  # fmt: skip
-    return np.einsum(a, axes_a, b, axes_b, [*(axes_a[i] for i in batch_a), *free[0], *free[1]])
+    free_a = [axis for i, axis in enumerate(axes_a) if i not in (*sum_a, *batch_a)]
+    free_b = [axis for i, axis in enumerate(axes_b) if i not in (*sum_b, *batch_b)]
+    return np.einsum(a, axes_a, b, axes_b, [*(axes_a[i] for i in batch_a), *free_a, *free_b])
 
 
 ELEMENTWISE: dict[str, Callable[..., Any]] = {

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gpu_arithmetic import evaluated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
@@ -278,25 +279,16 @@ def as_a_gpu(program: Any, *arguments: Any) -> Any:
         there = jnp.arange(array.shape[1]) < count[:, None]
         return jnp.where(there.reshape(*there.shape, *[1] * (array.ndim - 2)), array, value)
 
-    def evaluated(jaxpr: Any, consts: Any, *arguments: Any) -> Any:
-        known = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *arguments], strict=True))
-        for line in jaxpr.eqns:
-            values = [leaf.val if hasattr(leaf, "val") else known[leaf] for leaf in line.invars]
-            inner = next((v for v in line.params.values() if hasattr(v, "jaxpr") and hasattr(v, "consts")), None)
-            if line.primitive in CONVOLUTIONS[:2]:  # an image behind the count must not be looked at
-                out = [behind(line.primitive.bind(*values, **line.params), values[2], 0.0)]
-            elif line.primitive is CONVOLUTIONS[2]:
-                out = [line.primitive.bind(*(behind(v, values[2], 0.0) for v in values[:2]), values[2], **line.params)]
-            elif inner is not None:
-                out = evaluated(inner.jaxpr, inner.consts, *values)
-            else:
-                out = line.primitive.bind(*values, **line.params)
-                out = out if line.primitive.multiple_results else [out]
-            known |= dict(zip(line.outvars, out, strict=True))
-        return [leaf.val if hasattr(leaf, "val") else known[leaf] for leaf in jaxpr.outvars]
+    def without(equation: Any, given: list[Any]) -> list[Any] | None:
+        primitive, parameters = equation.primitive, equation.params
+        if primitive in CONVOLUTIONS[:2]:  # an image behind the count must not be looked at
+            return [behind(primitive.bind(*given, **parameters), given[2], 0.0)]
+        if primitive is CONVOLUTIONS[2]:
+            return [primitive.bind(*(behind(one, given[2], 0.0) for one in given[:2]), given[2], **parameters)]
+        return None
 
     closed, shape = jax.make_jaxpr(program, return_shape=True)(*arguments)
-    found = evaluated(closed.jaxpr, closed.consts, *jax.tree.leaves(arguments))
+    found = evaluated(closed, jax.tree.leaves(arguments), without)
     return jax.tree.unflatten(jax.tree.structure(shape), found)
 
 

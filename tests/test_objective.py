@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import equinox as eqx
@@ -149,7 +148,6 @@ def test_a_gradient_too_small_to_be_squared_passes_the_clip_with_its_derivative(
     np.testing.assert_array_equal(derivative(jnp.arange(3, dtype=jnp.float16))[0], [0, 1, 2])
 
 
-@functools.cache
 def on_a_gpu(kind: str) -> Any:
     """Loss and gradients of tasks with 0, 1 and 4 shots of class 0, in float32, as a function of the last biases."""
 

@@ -150,7 +150,7 @@ CASES = [
     Case("toe", classification),
     Case("ftml", classification, (("pretrain_tasks", 1), ("pretrain_steps", 2))),
     Case("ftml-vl", classification, (("updates", 2),)),
-    Case("ftml-vs", classification),
+    Case("ftml-vs", classification, (), IN_TURN),
     Case("ftml+meta-sgd", classification, (("advance", False), ("threshold", 0.5)), (("second_order", False),)),
     Case("ftml-vs+meta-sgd", classification, (("threshold", 0.5),)),
     Case("ftml-vs-closed-form", classification, (("every", 2), ("max_steps", 3))),

@@ -391,6 +391,15 @@ def test_regret_of_a_learner_that_never_learns_is_zero(tmp_path: Path, uninterru
     assert learned["hindsight_loss"] < learned["cumulative_loss"]
 
 
+def test_a_comparator_that_diverges_has_no_regret(uninterrupted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anyshot.runs.regret.trained_on", lambda loop, stream, state, key, rounds: state.learner)
+    monkeypatch.setattr("anyshot.runs.regret.losses_in_hindsight", lambda *arguments: np.array([1.0, np.nan]))
+    with pytest.raises(
+        RunError, match=r"^the comparator of \S+ has a loss that is not finite; try fewer steps than 7$"
+    ):
+        estimate_regret(uninterrupted, steps=7)
+
+
 def test_presets_have_the_papers_numbers() -> None:
     rainbow, mini, pose = (preset(name) for name in ("rainbow-mnist", "contextual-miniimagenet", "pose"))
     for settings in (rainbow, mini):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -61,13 +60,13 @@ class Trial:
         val = [self.shots(2, seed=5 + task) for task in range(len(self.counts))]
         flat = {name: self.shots(self.max_shots, seed) for seed, name in enumerate(("batch", "current", "memory"), 8)}
         given: dict[str, Any] = {"episodes": Episodes(stacked(train), stacked(val)), **flat}
-        drawn = Drawn(**{str(name): given[name] for name in self.learner.wants})
+        wants = self.learner.wants
         # So that the memory holds something of every episode's own task.
         tasks = np.resize(np.arange(len(train), dtype=np.int32), flat["memory"].size)
-        return dataclasses.replace(
-            drawn,
-            episode_task=None if drawn.episodes is None else jnp.asarray(tasks[: len(train)]),
-            memory_task=None if drawn.memory is None else jnp.asarray(tasks),
+        return Drawn(
+            **{str(name): given[name] for name in wants},
+            episode_task=jnp.asarray(tasks[: len(train)]) if "episodes" in wants else None,
+            memory_task=jnp.asarray(tasks) if "memory" in wants else None,
         )
 
     @cached_property
