@@ -9,7 +9,7 @@ PARALLEL := --numprocesses 2 --dist loadfile
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
-.PHONY: help demo picture test test-slow lint bench docs clean
+.PHONY: help demo picture check test test-slow lint paper bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ demo: $(VENV)/.installed  ## compare three methods on embedded digits in about t
 picture: demo  ## make the README's picture from the demo's report
 	$(BIN)/python docs/picture.py demo-report/report_files docs/demo.png
 
+check: lint  ## the inner loop: lint, types, architecture and the fast tests, in about 90 seconds
+	$(BIN)/python -m pytest -m "not slow and not medium" $(PARALLEL)
+
 test: lint  ## lint, types, architecture and all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 
@@ -58,6 +61,9 @@ lint: $(VENV)/.dev-installed
 docs: $(VENV)/.docs-installed  ## write docs/settings.md anew and build the pages into .cache/site
 	$(BIN)/python docs/reference.py
 	$(BIN)/mkdocs build --strict --quiet
+
+paper: $(VENV)/.installed  ## run one of the paper's tables: make paper TARGET=table-2-pose PAPER="--parallel 5"
+	$(BIN)/python -m paper $(or $(TARGET),--help) $(PAPER)
 
 bench: $(VENV)/.bench-installed  ## time the meta-gradient against PyTorch; BENCH="--tasks 10" changes the size
 	$(BIN)/python -m benchmarks.meta_step $(BENCH)

@@ -17,32 +17,30 @@ import time
 SECONDS = 6.0
 
 
-def one(name: str, learner: str) -> None:
-    """A run: compile and say so, then at each line read from outside measure for as long as it says."""
+def measure_one(name: str, learner: str) -> None:
+    """Compile a run and print "ready". Then, for each number of seconds read, measure so long and print the result."""
     import jax.numpy as jnp
 
-    from anyshot.runs.driving import compiled_run
-    from anyshot.runs.experiment import Experiment
-    from anyshot.runs.presets import preset
-    from anyshot.runs.timing import states, tasks_for
+    from anyshot.runs.drive import compiled_run
+    from anyshot.runs.online import OnlineJob
+    from anyshot.runs.timing import make_states, make_timing_experiment
 
-    experiment = Experiment(preset(name), learner, 0)
-    tasks = tasks_for(experiment)
-    loop, stream, keys = experiment.loop(tasks), experiment.stream(tasks), experiment.keys()
-    _, late = states(loop, stream, keys["start"])
-    run = functools.partial(compiled_run(), loop, stream, late, keys["run"])
+    job = OnlineJob(make_timing_experiment(name, learner))
+    stream = job.load_data()
+    _, late = make_states(job.loop, stream, job.keys["start"])
+    run = functools.partial(compiled_run(), job.loop, stream, late, job.keys["run"])
     rounds = jnp.asarray(10, jnp.int32)
     int(run(rounds)[2])
     print("ready", flush=True)
     for line in sys.stdin:
         steps, started = 0, time.perf_counter()
         while time.perf_counter() - started < float(line):
-            steps += int(run(rounds)[2]) * loop.protocol.every * loop.protocol.updates
+            steps += int(run(rounds)[2]) * job.protocol.steps_per_arrival * job.protocol.updates_per_step
         print(1000 * (time.perf_counter() - started) / steps, flush=True)
 
 
 def main(runs: list[str]) -> None:
-    """Start them all, and measure."""
+    """Start all runs and measure them, first one after another, then together."""
     if not runs or any(run.count(":") != 1 for run in runs):
         sys.exit("give runs as PRESET:LEARNER, such as rainbow-mnist:ftml-vs")
     environment = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} | os.environ
@@ -50,7 +48,7 @@ def main(runs: list[str]) -> None:
     command = [sys.executable, "-m", "benchmarks.side_by_side", "--one"]
     processes = [subprocess.Popen([*command, *run.split(":")], **pipes) for run in runs]  # type: ignore[call-overload]
 
-    def told(process: subprocess.Popen[str]) -> str:
+    def read(process: subprocess.Popen[str]) -> str:
         line = process.stdout.readline().strip()  # type: ignore[union-attr]
         return line or sys.exit(f"{process.args!r} ended without a result")
 
@@ -59,14 +57,14 @@ def main(runs: list[str]) -> None:
         process.stdin.flush()  # type: ignore[union-attr]
 
     for process in processes:
-        told(process)
+        read(process)
     alone = []
     for process in processes:
         ask(process)
-        alone.append(float(told(process)))
+        alone.append(float(read(process)))
     for process in processes:
         ask(process)
-    together = [float(told(process)) for process in processes]
+    together = [float(read(process)) for process in processes]
     for run, first, second in zip(runs, alone, together, strict=True):
         print(f"{run:40} alone {first:9.2f} ms, together {second:9.2f} ms")
     gain = sum(first / second for first, second in zip(alone, together, strict=True))
@@ -76,4 +74,4 @@ def main(runs: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    one(*sys.argv[2:]) if sys.argv[1:2] == ["--one"] else main(sys.argv[1:])
+    measure_one(*sys.argv[2:]) if sys.argv[1:2] == ["--one"] else main(sys.argv[1:])

@@ -137,9 +137,9 @@ def in_own_process(peer: str, settings: argparse.Namespace, on_gpu: bool) -> dic
         command += ["--rounds", str(settings.rounds if on_gpu else 1)]
         for option in ("tasks", "shots", "inner_steps", "validation"):
             command += ["--" + option.replace("_", "-"), str(getattr(settings, option))]
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         with np.load(saved) as gradients:
-            return {**json.loads(told.splitlines()[-1]), "gradients": dict(gradients)}
+            return {**json.loads(printed.splitlines()[-1]), "gradients": dict(gradients)}
 
 
 def measure_peer(settings: argparse.Namespace) -> None:

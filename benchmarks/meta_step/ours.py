@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from anyshot import Episodes, MetaObjective, Scaled, Shots, Update, compiler_options
+from anyshot import Episodes, MetaObjective, Shots, Update, compiler_options
 from anyshot.networks import Conv4
+from anyshot.rates import Scaled
 
 from .problem import CHANNELS, SLOPE, Problem
 
@@ -156,7 +157,7 @@ def _with_weights(model: Conv4, problem: Problem) -> Conv4:
 
 
 def _episodes(problem: Problem) -> Episodes:
-    held = jnp.full(problem.tasks, problem.val_y.shape[1], jnp.int32)
+    held = jnp.full(problem.num_tasks, problem.val_y.shape[1], jnp.int32)
     return Episodes(
         Shots(jnp.asarray(problem.train_x), jnp.asarray(problem.train_y), jnp.asarray(problem.shots)),
         Shots(jnp.asarray(problem.val_x), jnp.asarray(problem.val_y), held),

@@ -37,8 +37,8 @@ class Problem:
     clip: float
 
     @property
-    def tasks(self) -> int:
-        """T."""
+    def num_tasks(self) -> int:
+        """The number of tasks T."""
         return int(self.train_x.shape[0])
 
 

@@ -166,7 +166,7 @@ def _loop_over_tasks(
         total = torch.zeros((), device=device, dtype=train_x.dtype)
         for task, held in zip(tasks, shots, strict=True):
             alpha = _step_size(parameters.beta, parameters.eta, held) if held else None
-            loss = adapted_loss(*task, alpha) / problem.tasks
+            loss = adapted_loss(*task, alpha) / problem.num_tasks
             torch.autograd.backward(loss)
             total += loss.detach()
         return total, gradients

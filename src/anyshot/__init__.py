@@ -1,73 +1,90 @@
 """anyshot: learn a sequence of related tasks with as few labels as possible.
 
-The numerical heart: step-size rules that know the number of shots (`anyshot.rates`), networks whose derivatives are
-batched matrix products (`anyshot.networks`), adaptation and the meta-objective (`anyshot.adaptation`). What is learned
-from: task sets as arrays, the same on every machine (`anyshot.tasks`).
+The usual way: tasks (`load_tasks`, `TaskSet.from_arrays`), a protocol (`OnlineProtocol`, `OfflineProtocol`), an
+`Experiment` of both with a learner, and `run` it. `load_run` opens a run again, `read_runs` gives a table of many.
+
+JAX is imported when the first name that needs it is used.
 """
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from anyshot.lazily import lazily
+from anyshot.version import __version__
 
 if TYPE_CHECKING:
-    from anyshot.adaptation import (
-        Episodes,
-        GaussianWeights,
-        MetaObjective,
-        Shots,
-        Update,
-        cross_entropy,
-        squared_error,
-        stack_tasks,
-    )
+    from anyshot.adaptation import GaussianWeights, MetaObjective, Update, cross_entropy, squared_error
+    from anyshot.checks import LearnerError, check_learner
     from anyshot.devices import compiler_options, use_cpu_cores
-    from anyshot.errors import DataError, InputError
-    from anyshot.rates import ClosedForm, Constant, PerParameter, PerShot, Rate, Scaled, ScaledPerParameter
+    from anyshot.errors import DataError, InputError, RunError
+    from anyshot.learners import Learner
+    from anyshot.offline import OfflineProtocol
+    from anyshot.online import OnlineProtocol
+    from anyshot.rates import Rate
+    from anyshot.report import compare, write_report
+    from anyshot.runs import Experiment, Run, load_run, make_experiment, make_learner, read_runs, run
+    from anyshot.shots import Episodes, Shots, stack_tasks
     from anyshot.tasks import TaskSet, load_tasks
 
-__version__ = "0.1.0"
+
+_PARTS = {
+    "adaptation": ("GaussianWeights", "MetaObjective", "Update", "cross_entropy", "squared_error"),
+    "checks": ("LearnerError", "check_learner"),
+    "devices": ("compiler_options", "use_cpu_cores"),
+    "errors": ("DataError", "InputError", "RunError"),
+    "learners": ("Learner",),
+    "offline": ("OfflineProtocol",),
+    "online": ("OnlineProtocol",),
+    "rates": ("Rate",),
+    "report": ("compare", "write_report"),
+    "runs": ("Experiment", "Run", "load_run", "make_experiment", "make_learner", "read_runs", "run"),
+    "shots": ("Episodes", "Shots", "stack_tasks"),
+    "tasks": ("TaskSet", "load_tasks"),
+}
+_PLACES = {name: part for part, names in _PARTS.items() for name in names}
+_PACKAGES = ("adaptation", "checks", "learners", "networks", "offline", "online", "rates", "report", "runs", "tasks")
 
 __all__ = [
-    "ClosedForm",
-    "Constant",
     "DataError",
     "Episodes",
+    "Experiment",
     "GaussianWeights",
     "InputError",
+    "Learner",
+    "LearnerError",
     "MetaObjective",
-    "PerParameter",
-    "PerShot",
+    "OfflineProtocol",
+    "OnlineProtocol",
     "Rate",
-    "Scaled",
-    "ScaledPerParameter",
+    "Run",
+    "RunError",
     "Shots",
     "TaskSet",
     "Update",
+    "__version__",
+    "check_learner",
+    "compare",
     "compiler_options",
     "cross_entropy",
+    "load_run",
     "load_tasks",
+    "make_experiment",
+    "make_learner",
+    "read_runs",
+    "run",
     "squared_error",
     "stack_tasks",
     "use_cpu_cores",
+    "write_report",
 ]
 
 
-__getattr__ = lazily(
-    __name__,
-    {
-        "adaptation": (
-            "Episodes",
-            "GaussianWeights",
-            "MetaObjective",
-            "Shots",
-            "Update",
-            "cross_entropy",
-            "squared_error",
-            "stack_tasks",
-        ),
-        "devices": ("compiler_options", "use_cpu_cores"),
-        "errors": ("DataError", "InputError"),
-        "rates": ("ClosedForm", "Constant", "PerParameter", "PerShot", "Rate", "Scaled", "ScaledPerParameter"),
-        "tasks": ("TaskSet", "load_tasks"),
-    },
-)
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(f"anyshot.{_PLACES[name]}"), name)
+    if name in _PACKAGES:
+        return import_module(f"anyshot.{name}")
+    raise AttributeError(f"module 'anyshot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_PACKAGES})

@@ -27,8 +27,8 @@ def use_cpu_cores(cores: int | None = None) -> int:
     """
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = available if cores is None else cores
-    if wanted < 1:
-        raise InputError(f"cores must be at least 1, got {wanted}")
+    if type(wanted) is not int or wanted < 1:
+        raise InputError(f"cores must be a whole number of at least 1, got {wanted!r}")
     try:
         jax.config.update("jax_num_cpu_devices", wanted)
     except RuntimeError as error:
@@ -55,11 +55,11 @@ def compiler_options() -> dict[str, str]:
     return {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT", "xla_gpu_autotune_level": "0"}
 
 
-def everywhere(tree: PyTree[Any]) -> PyTree[Any]:
-    """The arrays on every CPU device, if there are several; else as they are.
+def replicate(tree: PyTree[Any]) -> PyTree[Any]:
+    """Copy the arrays to every CPU device, if there are several; else return them as they are.
 
-    What a compiled function with `tasks="in turn"` returns lies on all of them; arguments that do so from the start
-    save it from being compiled a second time.
+    What a compiled function with `batching="in turn"` returns lies on all of them. If its arguments do so from the
+    start, it need not be compiled a second time.
     """
     devices = jax.local_devices(backend="cpu") if jax.default_backend() == "cpu" else []
     if len(devices) < 2:

@@ -1,7 +1,7 @@
-"""What the numerical core accepts, and the sentence it answers with otherwise.
+"""Checks of what the numerical core is given. Each raises `InputError` with one sentence.
 
 Shapes and dtypes are known even inside `jax.jit` and are always checked. Values (negative counts, labels out of range,
-NaN) are checked wherever they are known, that is, everywhere but inside a traced function.
+NaN) are checked where they are known, which is not the case inside a traced function.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from anyshot.errors import InputError
 
 
 def is_known(array: Any) -> bool:
-    """Whether the values of an array can be read now, i.e. it is not a tracer."""
+    """Whether the values of an array can be read now, that is, it is not a tracer."""
     return not isinstance(array, jax.core.Tracer)
 
 
 def check_count(name: str, count: Any, maximum: int | None = None) -> None:
-    """A number of shots, or several: integers, at least 0, at most `maximum`."""
+    """Refuse numbers of shots that are not integers from 0 to `maximum`."""
     dtype = np.asarray(count).dtype if is_known(count) else count.dtype
     if not jnp.issubdtype(dtype, jnp.integer):
         raise InputError(f"{name} must be a whole number of shots, got dtype {dtype}; convert it to int")
@@ -38,13 +38,13 @@ def check_count(name: str, count: Any, maximum: int | None = None) -> None:
 
 
 def check_positive(name: str, value: float) -> None:
-    """A finite number above zero."""
+    """Refuse anything but a finite number above zero."""
     if is_known(value) and not (_is_finite_number(value) and np.asarray(value) > 0):
         raise InputError(f"{name} must be a positive, finite number, got {value}")
 
 
 def check_not_negative(name: str, value: float | Array) -> None:
-    """A finite number of at least zero."""
+    """Refuse anything but a finite number of at least zero."""
     if is_known(value) and not (_is_finite_number(value) and np.asarray(value) >= 0):
         raise InputError(f"{name} must be a finite number of at least 0, got {value}")
 
@@ -56,7 +56,7 @@ def _is_finite_number(value: Any) -> bool:
 
 
 def check_numeric(name: str, array: Any) -> None:
-    """An array of numbers or booleans JAX can compute with: no objects, no strings."""
+    """Refuse arrays of objects, strings or dates, which JAX cannot compute with."""
     dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
     kind = jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
     if not kind:
@@ -64,7 +64,7 @@ def check_numeric(name: str, array: Any) -> None:
 
 
 def check_finite(name: str, array: Any) -> None:
-    """No NaN and no infinity, where values are known."""
+    """Refuse NaN and infinity, where values are known."""
     if not is_known(array) or not jnp.issubdtype(array.dtype, jnp.inexact):
         return
     finite = np.isfinite(np.asarray(array))
@@ -74,7 +74,7 @@ def check_finite(name: str, array: Any) -> None:
 
 
 def check_labels(name: str, labels: Any, classes: int) -> None:
-    """Integer class labels in 0..classes-1."""
+    """Refuse labels that are not integers from 0 to classes-1."""
     if not jnp.issubdtype(labels.dtype, jnp.integer):
         raise InputError(f"{name} has dtype {labels.dtype}; cross entropy needs integer class labels 0..{classes - 1}")
     if not is_known(labels) or not labels.size:

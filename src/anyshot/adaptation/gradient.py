@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from anyshot.adaptation.losses import Loss
-from anyshot.adaptation.shots import Shots
+from anyshot.shots import Shots
 
 Parameters = PyTree[Float[Array, "..."]]  # the floating-point arrays of a model, None for its other leaves
 

@@ -7,26 +7,39 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+import numpy as np
+from jaxtyping import Array, Float, Integer
+
+from anyshot.errors import InputError
 
 Loss = Callable[[Any, Any], Array]
 
 
-def cross_entropy(logits: Float[Array, " classes"], label: Int[Array, ""]) -> Float[Array, ""]:
-    """Negative log probability of the true class.
+def cross_entropy(logits: Float[Array, " classes"], label: Integer[Array, ""]) -> Float[Array, ""]:
+    """Negative log probability of the true class; NaN, with a NaN gradient, if there is no such class.
+
+    Inside a compiled function the label cannot be checked and refused. NaN keeps a wrong label from training silently.
 
     >>> print(f"{cross_entropy(jnp.zeros(10), jnp.array(3)):.4f}")
     2.3026
     """
     # A one-hot product rather than an index: its derivatives are dense, with no scatter in the inner loop.
-    at_label = jnp.sum(logits * jax.nn.one_hot(label, logits.shape[0], dtype=logits.dtype))
-    return jax.nn.logsumexp(logits) - at_label
+    classes = jnp.arange(logits.shape[0], dtype=jnp.int32)
+    at_label = jnp.sum(logits * (label == classes))
+    exists = (label >= 0) & (label < np.int32(logits.shape[0]))
+    # A factor, so that the derivative becomes NaN as well; where the class exists, no bit changes.
+    return (jax.nn.logsumexp(logits) - at_label) * jnp.where(exists, 1, jnp.nan).astype(logits.dtype)
 
 
 def squared_error(prediction: Float[Array, "..."], target: Float[Array, "..."]) -> Float[Array, ""]:
     """Mean of squared differences over the components of the target.
 
+    Prediction and target must have the same shape; a single number may also come as a vector of one.
+
     >>> print(squared_error(jnp.array([1.0, 3.0]), jnp.array([1.0, 1.0])))
     2.0
     """
+    shapes = jnp.shape(prediction), jnp.shape(target)
+    if shapes[0] != shapes[1] and not jnp.size(prediction) == jnp.size(target) == 1:
+        raise InputError(f"prediction and target must have one shape in squared_error, got {shapes[0]} and {shapes[1]}")
     return jnp.mean((prediction - target) ** 2)

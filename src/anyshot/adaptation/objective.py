@@ -14,11 +14,12 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.adaptation.gaussian import GaussianWeights
-from anyshot.adaptation.shots import Episodes, Shots
 from anyshot.adaptation.tasks_in_turn import mean_in_turn
-from anyshot.adaptation.update import Update, check_fit
+from anyshot.adaptation.update import Update, check_fit, check_rate
 from anyshot.errors import InputError
+from anyshot.inputs import check_not_negative
 from anyshot.rates import Rate
+from anyshot.shots import Episodes, Shots, check_is_shots
 
 
 class MetaObjective(eqx.Module):
@@ -28,11 +29,12 @@ class MetaObjective(eqx.Module):
         update: the update procedure U.
         kl_coefficient: of meta-regularisation, the KL divergence of Gaussian weights from a standard normal (paper,
             appendix C). Used when the model is a `GaussianWeights`.
-        tasks: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
+        batching: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
             after another, each in the smallest padding that holds its shots, on all CPU devices (right for a CPU).
             The result is the same; "auto" goes by the default device.
 
-    >>> from anyshot.adaptation import Shots, squared_error, stack_tasks
+    >>> from anyshot.adaptation import squared_error
+    >>> from anyshot.shots import Shots, stack_tasks
     >>> from anyshot.rates import Scaled
     >>> model = jax.tree_util.Partial(jnp.multiply, jnp.array(1.0))
     >>> two = stack_tasks([Shots.of([1.0], [3.0], size=2), Shots.of([1.0, 2.0], [2.0, 4.0])])
@@ -44,20 +46,19 @@ class MetaObjective(eqx.Module):
 
     update: Update = eqx.field(default_factory=Update)
     kl_coefficient: float = eqx.field(static=True, default=0.0)
-    tasks: Literal["auto", "together", "in turn"] = eqx.field(static=True, default="auto")
+    batching: Literal["auto", "together", "in turn"] = eqx.field(static=True, default="auto")
 
     def __check_init__(self) -> None:
-        if not 0 <= self.kl_coefficient < float("inf"):
-            raise InputError(
-                f"kl_coefficient must be finite and not negative, got {self.kl_coefficient}; 0 switches it off"
-            )
-        if self.tasks not in ("auto", "together", "in turn"):
-            raise InputError(f'tasks must be "auto", "together" or "in turn", got {self.tasks!r}')
+        if not isinstance(self.update, Update):
+            raise InputError(f"update must be an anyshot.Update, got {self.update!r}")
+        check_not_negative("kl_coefficient", self.kl_coefficient)
+        if self.batching not in ("auto", "together", "in turn"):
+            raise InputError(f'batching must be "auto", "together" or "in turn", got {self.batching!r}')
 
     def __call__(
         self, model: PyTree[Any], rate: Rate, episodes: Episodes, key: Key[Array, ""] | None = None
     ) -> Float[Array, ""]:
-        """J; `key` draws the weights if the model is a `GaussianWeights`."""
+        """Compute J. `key` draws the weights if the model is a `GaussianWeights`."""
         if not isinstance(model, GaussianWeights):
             return self._mean_over_tasks(model, rate, episodes)
         if key is None:
@@ -69,7 +70,7 @@ class MetaObjective(eqx.Module):
     def value_and_grad(
         self, model: PyTree[Any], rate: Rate, episodes: Episodes, key: Key[Array, ""] | None = None
     ) -> tuple[Float[Array, ""], tuple[PyTree[Any], Rate]]:
-        """J and its gradients (for the model, for the rate), each shaped like what it belongs to."""
+        """Compute J and its gradients for the model and for the rate, each with the structure of what it belongs to."""
 
         def of_both(both: tuple[PyTree[Any], Rate]) -> Float[Array, ""]:
             return self(both[0], both[1], episodes, key)
@@ -78,23 +79,27 @@ class MetaObjective(eqx.Module):
 
     def _mean_over_tasks(self, model: PyTree[Any], rate: Rate, episodes: Episodes) -> Float[Array, ""]:
         check_episodes(episodes)
+        check_rate(rate)
         check_fit(model, self.update.loss, episodes.train, "episodes.train")
         check_fit(model, self.update.loss, episodes.val, "episodes.val")
-        in_turn = self.tasks == "in turn" or (self.tasks == "auto" and jax.default_backend() == "cpu")
+        in_turn = self.batching == "in turn" or (self.batching == "auto" and jax.default_backend() == "cpu")
         if in_turn:
             return mean_in_turn(self._task_loss, (model, rate), episodes)
         return jnp.mean(jax.vmap(lambda one: self._task_loss((model, rate), one))(episodes))
 
     def _task_loss(self, both: tuple[PyTree[Any], Rate], episode: Episodes) -> Float[Array, ""]:
-        """L(D_val, U(θ, α_K, K)) of one task."""
+        """Compute L(D_val, U(θ, α_K, K)), the validation loss of one task after adaptation."""
         model, rate = both
         return self.update.risk(self.update(model, rate, episode.train), episode.val)
 
 
 def check_episodes(episodes: Episodes) -> None:
     """Raise `InputError` for no tasks, numbers of tasks that differ, or a task with nothing to validate on."""
+    if not isinstance(episodes, Episodes):
+        raise InputError(f"episodes must be Episodes(train, val), got {type(episodes).__name__}")
     shots: Shots
     for name, shots in (("train", episodes.train), ("val", episodes.val)):
+        check_is_shots(f"episodes.{name}", shots)
         if shots.count.ndim != 1:
             raise InputError(
                 f"episodes.{name} must have one task axis in front, got count of shape {shots.count.shape}"
@@ -105,7 +110,7 @@ def check_episodes(episodes: Episodes) -> None:
             f"episodes.train holds {episodes.train.count.shape[0]} tasks, episodes.val {episodes.val.count.shape[0]}; "
             "give both for every task"
         )
-    if episodes.tasks == 0:
+    if episodes.num_tasks == 0:
         raise InputError("episodes holds no tasks; give at least one")
     if not isinstance(episodes.val.count, jax.core.Tracer) and bool((np.asarray(episodes.val.count) == 0).any()):
         task = int(np.argmin(np.asarray(episodes.val.count)))

@@ -17,7 +17,7 @@ from jax import lax
 from jax.sharding import AxisType, PartitionSpec
 from jaxtyping import Array, Float, Int, PyTree
 
-from anyshot.adaptation.shots import Episodes
+from anyshot.shots import Episodes
 
 TaskLoss = Callable[[PyTree[Any], Episodes], Float[Array, ""]]
 OfTask = Callable[[Any, Episodes], PyTree[Array]]
@@ -33,14 +33,14 @@ def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episode
         def of_task(both: tuple[PyTree[Any], PyTree[Any]], one: Episodes) -> Float[Array, ""]:
             return task_loss(eqx.combine(*both, static), one)
 
-        return _sum_over_tasks(of_task, (theta, arrays), episodes) / episodes.tasks
+        return _sum_over_tasks(of_task, (theta, arrays), episodes) / episodes.num_tasks
 
     def value_and_gradient(theta: PyTree[Any], arrays: PyTree[Any], episodes: Episodes) -> tuple[Array, PyTree[Any]]:
         def of_task(both: tuple[PyTree[Any], PyTree[Any]], one: Episodes) -> tuple[Array, PyTree[Any]]:
             return jax.value_and_grad(lambda at: task_loss(eqx.combine(at, both[1], static), one))(both[0])
 
         total = _sum_over_tasks(of_task, (theta, arrays), episodes)
-        return jax.tree.map(lambda leaf: leaf / episodes.tasks, total)
+        return jax.tree.map(lambda leaf: leaf / episodes.num_tasks, total)
 
     @jax.custom_vjp
     def mean(theta: PyTree[Any], arrays: PyTree[Any], episodes: Episodes) -> Float[Array, ""]:
@@ -55,16 +55,16 @@ def mean_in_turn(task_loss: TaskLoss, parameters: PyTree[Any], episodes: Episode
 
 def _sum_over_tasks(of_task: OfTask, parameters: PyTree[Any], episodes: Episodes) -> PyTree[Array]:
     devices = jax.local_devices(backend="cpu") if jax.default_backend() == "cpu" else []
-    if len(devices) < 2 or episodes.tasks < 2:
-        return _scan(of_task, parameters, episodes, jnp.arange(episodes.tasks))
+    if len(devices) < 2 or episodes.num_tasks < 2:
+        return _scan(of_task, parameters, episodes, jnp.arange(episodes.num_tasks))
     mesh = jax.make_mesh((len(devices),), ("tasks",), axis_types=(AxisType.Auto,), devices=devices)
 
     def share(parameters: PyTree[Any], episodes: Episodes, tasks: Int[Array, " share"]) -> PyTree[Array]:
         return lax.psum(_scan(of_task, parameters, episodes, tasks), "tasks")
 
-    everywhere, split = PartitionSpec(), PartitionSpec("tasks")
+    replicated, split = PartitionSpec(), PartitionSpec("tasks")
     return jax.shard_map(
-        share, mesh=mesh, in_specs=(everywhere, everywhere, split), out_specs=everywhere, check_vma=False
+        share, mesh=mesh, in_specs=(replicated, replicated, split), out_specs=replicated, check_vma=False
     )(parameters, episodes, _dealt_out(episodes.train.count, len(devices)))
 
 

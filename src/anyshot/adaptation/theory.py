@@ -11,7 +11,7 @@ minimises the mean squared distance between the s-shot update and the update wit
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -21,33 +21,37 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from anyshot.adaptation.losses import Loss
-from anyshot.adaptation.shots import Shots
 from anyshot.adaptation.update import check_fit
 from anyshot.errors import InputError
 from anyshot.inputs import is_known
-from anyshot.rates import ClosedForm
+from anyshot.rates import ClosedForm, Rate
 from anyshot.rates.rule import Count
+from anyshot.shots import Shots, check_is_shots
+
+AnyRate = TypeVar("AnyRate", bound=Rate)
 
 
 class GradientMoments(NamedTuple):
-    """C1 and C2 of theorem 1."""
+    """C1 and C2 of theorem 1: the variance of the inner gradient, and the squared length of its mean."""
 
     variance: Float[Array, ""]
     squared_mean: Float[Array, ""]
 
 
 def gradient_moments(model: PyTree[Any], loss: Loss, shots: Shots) -> GradientMoments:
-    """Unbiased estimates of C1 and C2 from the shots of several tasks (those with less than two are passed over).
+    """Unbiased estimates of C1 and C2 from the shots of several tasks (tasks with less than two are left out).
 
     The squared length of a sample mean overstates |E g|² by Var g / n, which is taken off. Noise can make the estimate
     of C2 negative; it is then 0: nothing is known to be gained by a step.
 
-    >>> from anyshot.adaptation import Shots, squared_error, stack_tasks
+    >>> from anyshot.adaptation import squared_error
+    >>> from anyshot.shots import Shots, stack_tasks
     >>> model = jax.tree_util.Partial(jnp.multiply, jnp.array(0.0))  # gradient of (0 - y)^2 at x=1: -2y
     >>> tasks = stack_tasks([Shots.of([1.0, 1.0], [1.0, 3.0])])
     >>> print(gradient_moments(model, squared_error, tasks))  # gradients -2, -6: variance 8, mean -4, 16 - 8/2
     GradientMoments(variance=Array(8., dtype=...), squared_mean=Array(12., dtype=...))
     """
+    check_is_shots("shots", shots)
     if shots.count.ndim != 1 or shots.count.shape[0] == 0:
         raise InputError(
             f"shots must hold several tasks, with a task axis in front; got count of shape {shots.count.shape}"
@@ -85,7 +89,13 @@ def optimal_rate(beta: float, moments: GradientMoments, shots: Count) -> Float[A
     return ClosedForm(beta, *moments, max_shots=largest)(shots)
 
 
-def reestimated(rate: ClosedForm, model: PyTree[Any], loss: Loss, shots: Shots) -> ClosedForm:
-    """The rule with C1 and C2 measured anew for a model, on the shots of several tasks."""
-    moments = lax.stop_gradient(gradient_moments(model, loss, shots))
-    return eqx.tree_at(lambda r: (r.gradient_variance, r.squared_mean_gradient), rate, tuple(moments))
+def remeasure(rate: AnyRate, model: PyTree[Any], loss: Loss, shots: Shots) -> AnyRate:
+    """The rule after C1 and C2 have been measured for a model on the shots of several tasks, if the rule uses them.
+
+    A variance needs two datapoints: if no task has so many, the rule stays as it is.
+    """
+    if is_known(shots.count) and not (np.asarray(shots.count) >= 2).any():
+        return rate
+    usable = jnp.any(shots.count >= 2)
+    new = rate.remeasure(lambda: lax.stop_gradient(gradient_moments(model, loss, shots)))
+    return rate if new is rate else jax.tree.map(lambda now, before: jnp.where(usable, now, before), new, rate)

@@ -13,10 +13,10 @@ from jaxtyping import Array, Float, PyTree
 
 from anyshot.adaptation.gradient import Parameters, gradient, mean_loss
 from anyshot.adaptation.losses import Loss, cross_entropy
-from anyshot.adaptation.shots import Shots
 from anyshot.errors import InputError
 from anyshot.inputs import check_labels, check_positive, is_known
 from anyshot.rates import Rate
+from anyshot.shots import Shots, check_is_shots
 
 
 class Update(eqx.Module):
@@ -49,21 +49,25 @@ class Update(eqx.Module):
     rematerialise: bool = eqx.field(static=True, default=False)
 
     def __check_init__(self) -> None:
+        if not callable(self.loss):
+            raise InputError(
+                f"loss must be a function of (output, target), such as anyshot.squared_error, got {self.loss!r}"
+            )
         if type(self.steps) is not int or self.steps < 1:
             raise InputError(
-                f"steps must be a whole number of at least 1, got {self.steps}; zero shots leaves a model unchanged"
+                f"steps must be a whole number of at least 1, got {self.steps!r}; zero shots leaves a model unchanged"
             )
         if self.clip is not None:
             check_positive("clip", self.clip)
 
     def __call__(self, model: PyTree[Any], rate: Rate, shots: Shots) -> PyTree[Any]:
-        """The model adapted to the shots; with zero shots the model itself, exactly."""
-        shots.check()
+        """Adapt the model to the shots. With zero shots this is the model itself, exactly."""
         check_one_task(shots)
         check_fit(model, self.loss, shots)
+        check_rate(rate)
         if shots.size == 0:
             return model
-        alpha = rate(shots.count)
+        alpha = jax.tree.map(jnp.asarray, rate(shots.count))
         shots = lax.stop_gradient(shots.without_padding_content())
         theta, rest = eqx.partition(model, eqx.is_inexact_array)
 
@@ -86,7 +90,6 @@ class Update(eqx.Module):
 
     def risk(self, model: PyTree[Any], shots: Shots) -> Float[Array, ""]:
         """f(θ): the model's mean loss on the shots present, without adaptation."""
-        shots.check()
         check_one_task(shots)
         check_fit(model, self.loss, shots)
         theta, rest = eqx.partition(model, eqx.is_inexact_array)
@@ -94,15 +97,23 @@ class Update(eqx.Module):
 
 
 def check_one_task(shots: Shots) -> None:
-    """Raise `InputError` if the shots are those of several tasks."""
+    """Raise `InputError` unless these are good shots of a single task."""
+    check_is_shots("shots", shots)
+    shots.check()
     if shots.count.ndim:
         raise InputError(
             f"shots hold {shots.count.shape} tasks, but one is adapted to at a time; use jax.vmap over them"
         )
 
 
+def check_rate(rate: Any) -> None:
+    """Raise `InputError` for anything but a step-size rule."""
+    if not isinstance(rate, Rate):
+        raise InputError(f"rate must be a step-size rule such as anyshot.rates.Constant(0.1), got {rate!r}")
+
+
 def clipped(g: Parameters, limit: float) -> Parameters:
-    """The gradient, shortened to norm `limit` if it is longer."""
+    """Shorten the gradient to norm `limit` if it is longer."""
     # One sum over all parameters: on a CPU a sum costs 20 us to start, and there is one in every step of every task.
     squared = jnp.sum(jnp.concatenate([leaf.reshape(-1) for leaf in jax.tree.leaves(g)]) ** 2)
     # Nothing is divided by the norm of a gradient that stays as it is: at 0 it has no derivative, and where a GPU keeps
@@ -113,7 +124,7 @@ def clipped(g: Parameters, limit: float) -> Parameters:
 
 
 def descend(theta: Parameters, alpha: Any, g: Parameters) -> Parameters:
-    """θ - α g, with one α for all parameters or a PyTree with an array for each."""
+    """Take the step θ - α g, with one α for all parameters or a PyTree with an array for each."""
     if isinstance(alpha, jax.Array):
         return jax.tree.map(lambda p, d: p - alpha.astype(p.dtype) * d, theta, g)
     shapes = [{k: v.shape for k, v in jax.tree_util.tree_leaves_with_path(tree)} for tree in (alpha, theta)]
@@ -152,7 +163,7 @@ def check_fit(model: PyTree[Any], loss: Loss, shots: Shots, name: str = "shots")
 
 
 def _evaluated(complaint: str, function: Any, *arguments: Any) -> Any:
-    """The shape of what a function returns, or an `InputError` with the complaint and what it was given."""
+    """Find the shape of what a function returns; if it raises, refuse with the complaint and the arguments."""
     try:
         return eqx.filter_eval_shape(function, *arguments)
     except (AttributeError, IndexError, TypeError, ValueError) as error:

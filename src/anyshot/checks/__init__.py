@@ -1,4 +1,4 @@
-"""Whether a learner keeps the promises that the online loop, the checkpoints and the service rely on."""
+"""Whether a learner keeps the promises that the loops and the checkpoints rely on."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def check_learner(
     order_matters: bool = False,
     key: Key[Array, ""] | None = None,
 ) -> None:
-    """Raise `LearnerError` unless the learner behaves on random data, as every learner of ours does.
+    """Raise `LearnerError` unless the learner behaves on random data, as all learners of anyshot do.
+
+    It is tried with every number of shots from 0 to `max_shots`.
 
     Args:
         learner: any `Learner`.
@@ -36,16 +38,13 @@ def check_learner(
         order_matters: whether the learner may give other predictions for the same shots in another order.
         key: draws the data.
 
-    >>> import jax, jax.numpy as jnp
-    >>> from anyshot import cross_entropy
-    >>> from anyshot.checks import check_learner
-    >>> from anyshot.learners import Recipe, make_learner
-    >>> from anyshot.networks import MLP
-    >>> example = jax.ShapeDtypeStruct((2,), jnp.float32), jax.ShapeDtypeStruct((), jnp.int32)
-    >>> recipe = Recipe(lambda key, outputs: MLP((2, 8, outputs), key=key), 3, cross_entropy, classification=True)
-    >>> check_learner(make_learner("toe", recipe, example), example, classes=3)
+    >>> from anyshot import OnlineProtocol, check_learner, load_tasks, make_learner
+    >>> tasks, rules = load_tasks("sinusoid"), OnlineProtocol(measure="loss", threshold=0.3, max_shots=5)
+    >>> check_learner(make_learner("toe", tasks, rules), tasks.example())
     """
-    if len(example) != 2:
+    if not isinstance(learner, Learner):
+        raise InputError(f"learner must be a Learner, got {learner!r}; anyshot.make_learner makes one by name")
+    if not isinstance(example, tuple) or len(example) != 2:
         raise InputError(f"example must be a pair, shape and dtype of one input and of one label, got {example!r}")
     check_max_shots(max_shots)
     label = example[1]

@@ -6,13 +6,13 @@ import dataclasses
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anyshot.adaptation import Shots
 from anyshot.checks.trial import (
     Trial,
     close,
@@ -28,6 +28,8 @@ from anyshot.checks.trial import (
 )
 from anyshot.learners.learner import Want
 from anyshot.runs.checkpoints import Checkpoint, load, save
+from anyshot.runs.state import restore_state, state_arrays
+from anyshot.shots import Shots
 
 
 def check_wants(trial: Trial) -> None:
@@ -38,10 +40,11 @@ def check_wants(trial: Trial) -> None:
 
 
 def check_init(trial: Trial) -> None:
-    """The state is a PyTree of finite arrays, the same for the same key."""
+    """The state is a PyTree, the same for the same key. What is learned is in JAX arrays, all of them finite."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(trial.state):
         name = f"state{jax.tree_util.keystr(path)}"
-        demand(isinstance(leaf, jax.Array), f"{name} is {leaf!r}, no JAX array; convert it or make the field static")
+        of_numpy = isinstance(leaf, np.ndarray | np.generic)
+        demand(not of_numpy, f"{name} is an array of NumPy; make it one of JAX with jnp.asarray")
     demand(finite(trial.state), "init gives a state with NaN or infinity; start from finite numbers")
     again = trial.learner.init(trial.key)
     demand(same(trial.state, again), "init gives another state for the same key; draw from the key only")
@@ -65,8 +68,10 @@ def check_update_is_pure(trial: Trial) -> None:
         before = snapshot(arguments)
         again = trial.learner.update(*arguments)
     demand(snapshot(arguments) == before, "update changes its arguments; return a new state instead")
-    told = "update gives another result for the same arguments; draw from the key only, keep all memory in the state"
-    demand(same(trial.plainly_updated, again), told)
+    complaint = (
+        "update gives another result for the same arguments; draw from the key only, keep all memory in the state"
+    )
+    demand(same(trial.plainly_updated, again), complaint)
 
 
 def check_predict_is_pure(trial: Trial) -> None:
@@ -88,17 +93,17 @@ def check_predict_compiles(trial: Trial) -> None:
     arguments = (trial.plainly_updated[0], trial.many, trial.query)
     with jax.disable_jit():
         plain = trial.learner.predict(*arguments)
-    told = "predict gives another result under jax.jit; do not branch on values or on whether they are traced"
-    demand(close(trial.predict(*arguments), plain), told)
+    complaint = "predict gives another result under jax.jit; do not branch on values or on whether they are traced"
+    demand(close(trial.predict(*arguments), plain), complaint)
 
 
 def check_update_compiles(trial: Trial) -> None:
     """`update` works under jit and computes the same there."""
     (plain, metrics), (compiled, compiled_metrics) = trial.plainly_updated, trial.updated
-    told = "update gives another result under jax.jit; do not branch on values or on whether they are traced"
-    demand(close(compiled_metrics, metrics), told)
+    complaint = "update gives another result under jax.jit; do not branch on values or on whether they are traced"
+    demand(close(compiled_metrics, metrics), complaint)
     # What a state predicts, not the state: Adam turns a gradient of nothing but rounding into a whole step.
-    demand(close(*(trial.predict(state, trial.many, trial.query) for state in (compiled, plain))), told)
+    demand(close(*(trial.predict(state, trial.many, trial.query) for state in (compiled, plain))), complaint)
 
 
 def check_memory_is_bounded(trial: Trial) -> None:
@@ -106,21 +111,39 @@ def check_memory_is_bounded(trial: Trial) -> None:
     states = [trial.updated[0]]
     for _ in range(3):
         states.append(trial.update(states[-1], trial.drawn, trial.key)[0])
-    first, *_, last = [sum(leaf.nbytes for leaf in jax.tree.leaves(state)) for state in states]
-    told = f"the state has {first} bytes after one update and {last} after four; remember in arrays of fixed size"
-    demand(first == last, told)
+    first, *_, last = [
+        sum(leaf.nbytes for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))) for state in states
+    ]
+    complaint = f"the state has {first} bytes after one update and {last} after four; remember in arrays of fixed size"
+    demand(first == last, complaint)
 
 
 def check_update_keeps_form(trial: Trial) -> None:
-    """The state keeps its structure, shapes and dtypes, so that a compiled loop can carry it."""
+    """The state keeps its structure, shapes and dtypes, and what is no array: a compiled loop carries the arrays."""
     old, new = trial.state, trial.updated[0]
     demand(
         same_structure(old, new),
         "update gives a state of another structure (or other static fields) than init; return the same type",
     )
     for (path, before), after in zip(jax.tree_util.tree_leaves_with_path(old), jax.tree.leaves(new), strict=True):
-        was, now = (f"{leaf.dtype}{list(leaf.shape)}" for leaf in (before, after))
-        demand(was == now, f"update turns state{jax.tree_util.keystr(path)} from {was} into {now}; keep it as it was")
+        was, now = _form(before), _form(after)
+        advice = "keep its shape and dtype" if eqx.is_array(before) else "keep what changes in arrays of JAX"
+        demand(was == now, f"update turns state{jax.tree_util.keystr(path)} from {was} into {now}; {advice}")
+
+
+def _form(leaf: Any) -> Any:
+    """What a compiled loop takes for constant of a leaf: shape and dtype of an array, anything else as it is."""
+    return f"{leaf.dtype}{list(leaf.shape)}" if eqx.is_array(leaf) else leaf
+
+
+def check_update_with_any_number_of_shots(trial: Trial) -> None:
+    """`update` gives finite numbers, however many shots the episodes have to adapt on, zero included."""
+    if trial.drawn.episodes is not None:
+        for first in range(0, len(trial.counts), 3):
+            counts = tuple(trial.counts[(first + place) % len(trial.counts)] for place in range(3))
+            ok = finite(trial.update(trial.state, trial.draw(counts), trial.key))
+            complaint = f"update is not finite with episodes of {counts} shots; divide by jnp.maximum(count, 1)"
+            demand(ok, complaint)
 
 
 def check_update_ignores_padding(trial: Trial) -> None:
@@ -168,21 +191,23 @@ def check_padding(trial: Trial) -> None:
         longer = trial.shots(count, padding=trial.max_shots + 4 - count)
         expected = trial.predict(trial.updated[0], support, trial.query)
         for other, what in ((with_spoilt_padding(support), "the content"), (longer, "the number")):
-            told = f"with {count} shots predict depends on {what} of the rows behind count; mask with Shots.present"
-            demand(close(trial.predict(trial.updated[0], other, trial.query), expected), told)
+            complaint = (
+                f"with {count} shots predict depends on {what} of the rows behind count; mask with Shots.present"
+            )
+            demand(close(trial.predict(trial.updated[0], other, trial.query), expected), complaint)
 
 
 def check_queries_are_independent(trial: Trial) -> None:
     """The prediction for a query does not depend on the others, nor on its place among them."""
-    told = "predict depends on {}; compute one query at a time with jax.vmap"
+    complaint = "predict depends on {}; compute one query at a time with jax.vmap"
     expected = trial.predict(trial.updated[0], trial.many, trial.query)
     moved = trial.predict(trial.updated[0], trial.many, some_rows(trial.query, slice(None, None, -1)))
-    demand(close(moved, some_rows(expected, slice(None, None, -1))), told.format("the order of the queries"))
+    demand(close(moved, some_rows(expected, slice(None, None, -1))), complaint.format("the order of the queries"))
     others = jax.tree.map(
         lambda *both: joined(both[0][:1], both[1][1:]), trial.query, trial.shots(trial.max_shots + 1, seed=4).x
     )
     alone = trial.predict(trial.updated[0], trial.many, others)
-    demand(close(some_rows(alone, slice(1)), some_rows(expected, slice(1))), told.format("what else is asked"))
+    demand(close(some_rows(alone, slice(1)), some_rows(expected, slice(1))), complaint.format("what else is asked"))
 
 
 def check_order_of_shots(trial: Trial) -> None:
@@ -193,24 +218,29 @@ def check_order_of_shots(trial: Trial) -> None:
             jax.tree.map(lambda leaf: joined(leaf[turned], leaf[last]), tree) for tree in (trial.many.x, trial.many.y)
         )
         supports = (trial.many, Shots(x, y, trial.many.count))
-        told = "predict depends on the order of the shots; if it is meant to, check it with order_matters=True"
-        demand(close(*(trial.predict(trial.updated[0], support, trial.query) for support in supports)), told)
+        complaint = "predict depends on the order of the shots; if that is intended, give order_matters=True"
+        demand(close(*(trial.predict(trial.updated[0], support, trial.query) for support in supports)), complaint)
 
 
 def check_many_tasks(trial: Trial) -> None:
-    """`predict` works under vmap over tasks and computes the same there."""
+    """`predict` works under vmap over tasks, each with a number of shots of its own, and computes the same there."""
     tasks = [
         (trial.shots(count, seed=count), trial.shots(trial.max_shots + 1, seed=20 + count).x) for count in trial.counts
     ]
-    together = jax.jit(jax.vmap(trial.learner.predict, (None, 0, 0)))(trial.updated[0], *stacked(tasks))
+
+    @eqx.filter_jit
+    def predict_all(state: Any, supports: Any, queries: Any) -> Any:
+        return jax.vmap(lambda support, query: trial.learner.predict(state, support, query))(supports, queries)
+
+    together = predict_all(trial.updated[0], *stacked(tasks))
     in_turn = [trial.predict(trial.updated[0], *task) for task in tasks]
-    told = "predict gives another result under jax.vmap over tasks; do not use axis names or hidden state"
-    demand(close(together, stacked(in_turn)), told)
+    complaint = "predict gives another result under jax.vmap over tasks; do not use axis names or hidden state"
+    demand(close(together, stacked(in_turn)), complaint)
 
 
 def check_rates(trial: Trial) -> None:
     """`rates` gives finite arrays, also inside a compiled loop; α_s is there for every number of shots."""
-    rates = jax.jit(lambda state: trial.learner.rates(state))(trial.updated[0])
+    rates = eqx.filter_jit(lambda state: trial.learner.rates(state))(trial.updated[0])
     demand(isinstance(rates, dict), f"rates returns {rates!r}; return a dict of arrays, empty if there is none")
     demand(finite(rates), f"rates returns {rates}, which is not finite; keep rates as logarithms")
     alpha = np.asarray(rates.get("alpha", np.zeros(trial.max_shots + 1)))
@@ -220,14 +250,13 @@ def check_rates(trial: Trial) -> None:
 
 def check_saving(trial: Trial) -> None:
     """A state that went through a checkpoint predicts the same, bit for bit."""
-    leaves, structure = jax.tree.flatten(trial.updated[0])
-    names = [str(number) for number in range(len(leaves))]
+    learned = trial.updated[0]
     with tempfile.TemporaryDirectory() as folder:
-        save(Path(folder), Checkpoint(0, dict(zip(names, map(np.asarray, leaves), strict=True)), {}, b""))
-        read = load(Path(folder), warn=lambda _: None)
+        save(Path(folder), Checkpoint(0, state_arrays((learned,)), {}, b""), experiment_sha256="")
+        read = load(Path(folder), experiment_sha256="", warn=lambda _: None)
     assert read is not None
-    state = jax.tree.unflatten(structure, [jnp.asarray(read.arrays[name]) for name in names])
-    results = (trial.predict(one, trial.many, trial.query) for one in (trial.updated[0], state))
+    (state,) = restore_state((trial.state,), read.arrays)
+    results = (trial.predict(one, trial.many, trial.query) for one in (learned, state))
     demand(same(*results), "predict gives another result after save and load; keep all it needs in the state's arrays")
 
 
@@ -235,7 +264,8 @@ def check_saving(trial: Trial) -> None:
 CHECKS: tuple[Callable[[Trial], None], ...] = (
     *(check_wants, check_init, check_update_reports, check_update_is_pure),
     *(check_predict_is_pure, check_predict_compiles, check_update_compiles),
-    *(check_memory_is_bounded, check_update_keeps_form, check_update_ignores_padding, check_empty_memory),
+    *(check_memory_is_bounded, check_update_keeps_form, check_update_with_any_number_of_shots),
+    *(check_update_ignores_padding, check_empty_memory),
     *(check_one_row_per_query, check_any_number_of_shots, check_padding, check_queries_are_independent),
     *(check_order_of_shots, check_many_tasks, check_rates, check_saving),
 )

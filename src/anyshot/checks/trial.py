@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from anyshot.adaptation import Episodes, Shots
 from anyshot.learners import Drawn, Learner
+from anyshot.shots import Episodes, Shots
 
 
 class LearnerError(AssertionError):
@@ -31,12 +32,13 @@ class Trial:
     key: Key[Array, ""]
 
     def __post_init__(self) -> None:
-        self.counts = sorted({0, 1, self.max_shots})
+        self.counts = range(self.max_shots + 1)
         self.many = self.shots(self.max_shots)
         self.query = self.shots(self.max_shots + 1, seed=1).x
-        # The learner's own methods, compiled; every check uses these where it can.
-        self.update = jax.jit(lambda state, drawn, key: self.learner.update(state, drawn, key))
-        self.predict = jax.jit(lambda state, support, query: self.learner.predict(state, support, query))
+        # The learner's own methods, compiled; every check uses these where it can. Shots have the same size whatever
+        # their count, so that one program serves all of them.
+        self.update = eqx.filter_jit(lambda state, drawn, key: self.learner.update(state, drawn, key))
+        self.predict = eqx.filter_jit(lambda state, support, query: self.learner.predict(state, support, query))
 
     def shots(self, count: int, seed: int = 0, padding: int = 0) -> Shots:
         """Random shots of a task, the same for the same seed, with `padding` rows behind them, at least up to M + 1."""
@@ -55,9 +57,13 @@ class Trial:
 
     @cached_property
     def drawn(self) -> Drawn:
-        """What the learner wants, and nothing else."""
-        train = [self.shots(count, seed=2 + task) for task, count in enumerate(self.counts)]
-        val = [self.shots(2, seed=5 + task) for task in range(len(self.counts))]
+        """What the learner wants, and nothing else; episodes of zero, one and M shots."""
+        return self.draw((0, 1, self.max_shots))
+
+    def draw(self, counts: tuple[int, ...]) -> Drawn:
+        """What the learner wants, with so many shots to adapt on in each episode."""
+        train = [self.shots(count, seed=2 + task) for task, count in enumerate(counts)]
+        val = [self.shots(2, seed=5 + task) for task in range(len(counts))]
         flat = {name: self.shots(self.max_shots, seed) for seed, name in enumerate(("batch", "current", "memory"), 8)}
         given: dict[str, Any] = {"episodes": Episodes(stacked(train), stacked(val)), **flat}
         wants = self.learner.wants
@@ -86,10 +92,10 @@ class Trial:
         return self.update(self.state, self.drawn, self.key)
 
 
-def demand(kept: Any, told: str) -> None:
+def demand(kept: Any, complaint: str) -> None:
     """Raise `LearnerError` unless a promise is kept."""
     if not kept:
-        raise LearnerError(told)
+        raise LearnerError(complaint)
 
 
 # Small changes of data are made by NumPy: JAX would compile each of them.
@@ -138,6 +144,8 @@ def snapshot(tree: PyTree[Any]) -> list[Any]:
     """Everything in a tree as it is now, comparable; an array that was donated is gone."""
 
     def content(leaf: Any) -> Any:
+        if not is_numeric(leaf):  # a function may be made anew by every call of `init`
+            return (type(leaf), getattr(leaf, "__qualname__", None)) if callable(leaf) else leaf
         if isinstance(leaf, jax.Array):
             if leaf.is_deleted():
                 return "deleted"
@@ -149,26 +157,32 @@ def snapshot(tree: PyTree[Any]) -> list[Any]:
     return [jax.tree.structure(tree), *map(content, jax.tree.leaves(tree))]
 
 
+def is_numeric(leaf: Any) -> bool:
+    """Whether a leaf is an array or a number; a model may hold other things, such as functions."""
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex)
+
+
 def finite(tree: PyTree[Any]) -> bool:
     """Whether every number is finite."""
-    leaves = [leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in jax.tree.leaves(tree)]
+    numeric = filter(is_numeric, jax.tree.leaves(tree))
+    leaves = [leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in numeric]
     floats = [np.asarray(leaf) for leaf in leaves if is_float(leaf.dtype)]
     return all(bool(np.isfinite(leaf).all()) for leaf in floats)
 
 
 def same_structure(a: PyTree[Any], b: PyTree[Any]) -> bool:
-    """Whether two trees have the same structure, shapes and dtypes."""
+    """Whether two trees have the same structure; shapes and dtypes may differ."""
     structures: list[Any] = [jax.tree.structure(tree) for tree in (a, b)]
     return bool(structures[0] == structures[1])
 
 
 def same(a: PyTree[Any], b: PyTree[Any]) -> bool:
-    """Bit for bit."""
+    """Whether two trees are equal bit for bit."""
     return snapshot(a) == snapshot(b)
 
 
 def close(a: PyTree[Any], b: PyTree[Any]) -> bool:
-    """Up to rounding, relative to the largest entry of each array."""
+    """Whether two trees are equal up to rounding, relative to the largest entry of each array."""
 
     def close(a: Any, b: Any) -> bool:
         a, b = np.asarray(a), np.asarray(b)

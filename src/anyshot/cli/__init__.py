@@ -1,79 +1,68 @@
-"""The command `anyshot`: thin, quick to answer, one sentence for every error."""
+"""The command `anyshot`, a thin layer over the Python API."""
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-from importlib import import_module
+from collections.abc import Sequence
+from pathlib import Path
 
-from anyshot.cli.interrupts import delivered, undisguised
-
-COMMANDS = {
-    "demo": "three methods side by side in about two minutes: no data, no GPU; a table and a report",
-    "run": "run an online experiment: tasks one after another, labels a few at a time; save, resume",
-    "offline": "meta-train on some tasks, test on unseen ones with zero, one and more shots; save, resume",
-    "compare": "compare methods on the same streams: a table with paired differences",
-    "reproduce": "the paper's tables and figures: run what is missing, print ours beside the paper's",
-    "watch": "the curves of runs in the terminal, while they run",
-    "report": "a page with table and figures about runs, which needs no network",
-    "data": "the task sets: list, fetch, verify, show",
-    "presets": "the experiments that can be run by name",
-    "learners": "the methods, and where in the paper they are",
-    "bench": "time the meta-gradient and an online step on this machine",
-    "completion": "a script that makes bash, zsh or fish complete commands, presets, learners and options",
-}
-HELP = """usage: anyshot COMMAND ...
-
-Learn a sequence of related tasks with as few labels as possible.
-
-commands:
-{commands}
-
-`anyshot COMMAND --help` says more; `anyshot --version` prints the version.
-exit codes: 0 done, 1 could not be done, 2 asked for wrongly, 130 interrupted."""
+from anyshot.errors import DataError, InputError, RunError
 
 
-def main() -> None:
-    """Run the command line."""
-    words = sys.argv[1:]
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a command. It returns if the command succeeds, and exits with another code than 0 if not.
+
+    Args:
+        words: the command and its options; by default those of the process.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed before the process started
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+    code = _run(list(sys.argv[1:] if words is None else words)) or _flush()
+    if code:
+        sys.exit(code)
+
+
+def _run(words: list[str]) -> int:
+    """Run a command and give its exit code. An error is one sentence on standard error."""
+    from anyshot.runs.interrupts import redeliver_interrupts, reveal_interrupts
+
     try:
-        with delivered(), undisguised():
-            _dispatch(words)
-        if sys.stdout is not None:  # it is None if it was closed before the start
-            sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` for example, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with redeliver_interrupts(), reveal_interrupts():
+            from anyshot.cli.app import run_app
+
+            run_app(words)
+    except SystemExit as end:  # from tyro: after a help text, or words that it cannot parse
+        return end.code if isinstance(end.code, int) else 0
+    except BrokenPipeError:  # the reader of the output, `head` for example, has ended
+        _discard_output()
     except KeyboardInterrupt as stop:
-        _end(str(stop) or "interrupted", 130)
-    except Exception as error:
-        from anyshot.errors import DataError, InputError, RunError
-
-        if isinstance(error, InputError):
-            _end(error, 2)
-        if isinstance(error, (DataError, RunError, OSError)):
-            _end(error, 1)
-        raise
+        return _explain(str(stop) or "interrupted", 130)
+    except InputError as error:
+        return _explain(error, 2)
+    except (DataError, RunError, OSError) as error:
+        return _explain(error, 1)
+    return 0
 
 
-def _dispatch(words: list[str]) -> None:
-    if not words or words[0] in ("-h", "--help", "help"):
-        from anyshot.cli.listing import listed
-
-        print(HELP.format(commands=listed(COMMANDS)))
-        if not words:
-            sys.exit(2)
-    elif words == ["--version"]:
-        from anyshot import __version__
-
-        print(f"anyshot {__version__}")
-    elif words[0] in COMMANDS:
-        import_module(f"anyshot.cli.{words[0]}").main(words[1:])
-    else:
-        near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        _end(f"there is no command {words[0]!r}; " + (f"did you mean {near[0]}?" if near else "see anyshot --help"), 2)
+def _flush() -> int:
+    """Write what was printed to the end, which may fail as well."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _discard_output()
+        return 0 if isinstance(error, BrokenPipeError) else _explain(error, 1)
+    return 0
 
 
-def _end(why: object, code: int) -> None:
-    print(f"anyshot: {why}", file=sys.stderr)
-    sys.exit(code)
+def _explain(why: object, code: int) -> int:
+    from anyshot.report.words import printable  # a name in the message may hold control characters
+
+    print(f"anyshot: {printable(str(why))}", file=sys.stderr)
+    return code
+
+
+def _discard_output() -> None:
+    """Python writes the rest when the process ends; let it go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,7 +1,8 @@
-"""`anyshot data`: what task sets there are, getting them, checking them, looking at them."""
+"""`anyshot data`: list, fetch, verify and show task sets."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,8 +10,8 @@ from typing import Annotated, Literal
 import tyro
 
 from anyshot.errors import DataError, InputError
-from anyshot.tasks.catalogue import CATALOGUE, Entry, entry
-from anyshot.tasks.store import cache_folder, data_folder, find, there
+from anyshot.tasks.catalogue import CATALOGUE, find_entry
+from anyshot.tasks.store import cache_folder, data_folder, find
 
 Name = Literal[tuple(CATALOGUE)]
 Settings = Annotated[tuple[str, ...], tyro.conf.arg(name="set", metavar="NAME=VALUE ...")]
@@ -19,34 +20,36 @@ data = tyro.extras.SubcommandApp()
 
 @data.command(name="list")
 def list_sets() -> None:
-    """What exists, what of it is here, how large it is and under which licence."""
+    """List all task sets: what they are, which are here, their size and licence."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("name", "here", "download", "built", "what", "licence"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for name, one in CATALOGUE.items():
-        download = f"{sum(file.bytes for file in one.files) / 1e6:.0f} MB" if one.files else "none"
-        table.add_row(name, _state(name, one), download, f"{one.built_megabytes} MB", one.summary, one.licence)
-    if sys.stdout is not None:  # it is None where standard output is closed
+    for name, entry in CATALOGUE.items():
+        download = f"{sum(file.bytes for file in entry.files) / 1e6:.0f} MB" if entry.files else "none"
+        table.add_row(
+            name, _describe_state(name), download, f"{entry.built_megabytes} MB", entry.summary, entry.licence
+        )
+    if sys.stdout is not None:  # it is None if standard output is closed
         wide = None if sys.stdout.isatty() else 200
         Console(soft_wrap=wide is not None, width=wide).print(table)
     print(f"\nfiles are looked for in ANYSHOT_DATA ({data_folder() or 'not set'}), then in {cache_folder()}")
 
 
-def _state(name: str, one: Entry) -> str:
-    from anyshot.tasks.load import place
-    from anyshot.tasks.own_files import stand_in
+def _describe_state(name: str) -> str:
+    from anyshot.tasks.load import is_built
+    from anyshot.tasks.own_files import find_own_files
 
-    if not one.files:
+    entry = find_entry(name)
+    if not entry.files:
         return "embedded"
-    own = stand_in(one)
-    if there(place(name, one, 0, {}, own)):
+    if is_built(name, 0, {}):
         return "built"
-    if own or all(find(file) for file in one.files):
+    if find_own_files(entry) or all(find(file) for file in entry.files):
         return "files"
-    return "no: " + ("fetch it" if all(file.urls for file in one.files) else "see fetch")
+    return "no: " + ("fetch it" if all(file.urls for file in entry.files) else "see fetch")
 
 
 @data.command
@@ -56,29 +59,28 @@ def fetch(
     seed: int = 0,
     settings: Settings = (),
 ) -> None:
-    """Get the files of a task set, check them and build it, so that from then on it loads in under a second.
+    """Download the files of a task set, verify them and build it. After that it loads in under a second.
 
     Args:
         name: the task set.
-        rebuild: build it anew even if it is here already.
-        seed: of the task set: which image goes to which task.
+        rebuild: build it again even if it is here.
+        seed: of the task set: decides, for example, which image goes to which task.
         settings: of the task set, as NAME=VALUE ...; docs/tasks.md lists them.
     """
-    from anyshot.tasks.load import built_tasks
+    from anyshot.tasks.load import load_built
 
-    one, chosen = entry(name), _parsed(settings)
-    built, fingerprint = built_tasks(name, one, seed, chosen, rebuild)
-    told = ", as it should be" if fingerprint == one.fingerprint else ""
+    built, fingerprint = load_built(name, seed, _parse_settings(settings), rebuild=rebuild)
+    published = ", as published" if fingerprint == find_entry(name).fingerprint else ""
     counts = f"{len(built.task_names):,} tasks, {len(built.arrays['y']):,} examples"
-    print(f"{name}: {counts}, fingerprint {fingerprint}{told}")
+    print(f"{name}: {counts}, fingerprint {fingerprint}{published}")
 
 
-def _parsed(settings: tuple[str, ...]) -> dict[str, int]:
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, int]:
     chosen: dict[str, int] = {}
     for text in settings:
         setting, equals, value = text.partition("=")
-        if not (setting and equals and value.removeprefix("-").isdecimal() and value.isascii()):
-            raise InputError(f"--set takes NAME=VALUE with a whole number, such as size=42, got {text!r}")
+        if not (setting and equals and re.fullmatch(r"-?[0-9]{1,20}", value)):
+            raise InputError(f"--set takes NAME=VALUE with a whole number, such as size=42, got {text[:100]!r}")
         if setting in chosen:
             raise InputError(f"--set has {setting} twice; give it once")
         chosen[setting] = int(value)
@@ -87,25 +89,24 @@ def _parsed(settings: tuple[str, ...]) -> dict[str, int]:
 
 @data.command
 def verify(name: Annotated[Name | None, tyro.conf.Positional] = None) -> None:
-    """Check files and all that was built bit by bit, and change nothing.
+    """Verify files and built task sets bit by bit. Nothing is changed.
 
-    The exit code is 1 if anything is damaged, or if the task set named is not here or not complete.
+    The exit code is 1 if anything is damaged, or if the named task set is not here or incomplete.
 
     Args:
-        name: the task set; without it, all that are here.
+        name: the task set; by default all that are here.
     """
     from anyshot.tasks.verification import State, examine
 
     worst = State.GOOD
-    for one_name, one in CATALOGUE.items():
-        if name in (None, one_name):
-            finding = examine(one_name, one)
-            worst = max(worst, finding.state)
-            print(f"{one_name}: {finding.told}", flush=True)
+    for each in CATALOGUE if name is None else [name]:
+        finding = examine(each)
+        worst = max(worst, finding.state)
+        print(f"{each}: {finding.message}", flush=True)
     if worst is State.DAMAGED:
-        raise DataError("not all is well, see above; `anyshot data fetch NAME --rebuild` builds a set anew")
+        raise DataError("something is damaged, see above; `anyshot data fetch NAME --rebuild` builds a set again")
     if name is not None and worst is not State.GOOD:
-        raise DataError(f"{name} is {worst.name.lower()}; `anyshot data fetch {name}` gets it, or says what to do")
+        raise DataError(f"{name} is {worst.name.lower()}; `anyshot data fetch {name}` gets it, or says how to get it")
 
 
 @data.command
@@ -118,25 +119,26 @@ def show(
     settings: Settings = (),
     draw: int = 0,
 ) -> None:
-    """Draw a contact sheet: some tasks, some examples each; print each task's number of examples per label.
+    """Draw a contact sheet of random tasks and examples; print the number of examples per label of each task.
 
     Args:
         name: the task set.
-        out: the picture to write (.png, .svg or .pdf); a link of that name is replaced.
-        tasks: how many to show.
-        examples: of each task.
+        out: the picture to write (.png, .svg or .pdf); only a new or a regular file.
+        tasks: number of tasks to show.
+        examples: number of examples of each task.
         seed: of the task set, as for fetch.
         settings: of the task set, as NAME=VALUE ...; docs/tasks.md lists them.
-        draw: seed that chooses which tasks and examples are shown.
+        draw: seed that chooses the tasks and examples to show.
     """
-    from anyshot.tasks.load import check_seed, check_settings, load_tasks
-    from anyshot.tasks.sheet import check_out, check_sheet, contact_sheet, label_counts, save
+    from anyshot.tasks.load import check_settings, load_tasks
+    from anyshot.tasks.randomness import check_seed
+    from anyshot.tasks.sheet import check_picture, check_sheet, contact_sheet, label_counts, save
 
-    chosen = _parsed(settings)
-    check_settings(name, entry(name), seed, chosen)
+    chosen = _parse_settings(settings)
+    check_settings(name, seed, chosen)
     check_seed("draw", draw)
     check_sheet(tasks, examples)
-    check_out(out)
+    check_picture(out)
     loaded = load_tasks(name, seed=seed, rebuild=False, **chosen)
     counts = label_counts(loaded)
     save(contact_sheet(loaded, rows=tasks, columns=examples, seed=draw), out)

@@ -1,17 +1,23 @@
-"""Where to compute, settled before anything of JAX is computed."""
+"""Where to compute, decided before JAX computes anything."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from anyshot.cli.interrupts import held
 from anyshot.errors import InputError
+from anyshot.runs.interrupts import delay_interrupts
 
 
-def use_device(device: str, tasks: str) -> None:
-    """Start JAX on auto, cpu or gpu; on a CPU that takes tasks in turn, with every core a device of its own."""
-    with held():
+def use_device(device: str, batching: str) -> None:
+    """Start JAX on a device.
+
+    Args:
+        device: auto, cpu or gpu.
+        batching: of the learner. On a CPU every core becomes a device, unless the tasks of a meta-batch are computed
+            together.
+    """
+    with delay_interrupts():
         import jax
 
         from anyshot.devices import use_cpu_cores
@@ -19,11 +25,11 @@ def use_device(device: str, tasks: str) -> None:
     if device != "auto":
         jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[device])
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
-    if on_cpu and tasks != "together":
+    if on_cpu and batching != "together":
         use_cpu_cores()
     try:
         jax.devices()
-    except (RuntimeError, AssertionError) as error:  # the latter where a platform is asked for that is not installed
+    except (RuntimeError, AssertionError) as error:  # AssertionError if the platform is not installed
         why = str(error).splitlines()[0] if str(error) else "none is installed"
         asked = f"JAX_PLATFORMS is {os.environ.get('JAX_PLATFORMS')!r}" if device == "auto" else f"--device is {device}"
         raise InputError(
@@ -33,7 +39,7 @@ def use_device(device: str, tasks: str) -> None:
 
 
 def _has_gpu() -> bool:
-    """Whether there is an NVIDIA GPU that JAX could use, found without starting JAX."""
+    """Whether there is an NVIDIA GPU that JAX could use. JAX is not started."""
     from importlib.util import find_spec
 
     return Path("/proc/driver/nvidia/version").exists() and any(

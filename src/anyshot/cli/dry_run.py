@@ -1,76 +1,50 @@
-"""What --dry-run prints: the settings, and what the run would need."""
+"""What `anyshot run --dry-run` prints: the settings, and what the run would need."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from anyshot.cli.progress import about
-from anyshot.runs.settings import OfflineSettings, Settings
-from anyshot.tasks.catalogue import entry
-from anyshot.tasks.load import place
-from anyshot.tasks.own_files import stand_in
-from anyshot.tasks.store import there
+from anyshot.cli.device import use_device
+from anyshot.runs.presets import Preset
+from anyshot.runs.progress import format_duration
+from anyshot.runs.settings import format_value, list_settings
 
 
-def describe(learner: str, seed: int, out: Path, settings: Settings | OfflineSettings) -> None:
-    """Print it."""
-    print(f"learner {learner}, seed {seed}, run folder {out}")
-    for part, values in settings.model_dump(mode="json").items():
-        for name, value in values.items():
-            print(f"  {part}.{name} = {value}")
-    print(_rules(settings), flush=True)
-    data, one = settings.data, entry(settings.data.name)
-    if one.files and not there(place(data.name, one, data.seed, data.settings, stand_in(one))):
-        print(f"memory and time: not known before the data is here; anyshot data fetch {data.name}")
-        return
-    for line in _needs(learner, seed, settings):
-        print(line)
+def print_plan(found: Preset, learner: str, seed: int, out: Path) -> None:
+    """Print the settings of a run, and an estimate of its memory and time.
 
+    Args:
+        found: the preset, with the changes of the command line.
+        learner: its name.
+        seed: of the run.
+        out: the run folder.
+    """
+    from anyshot.tasks.load import is_built
 
-def _rules(settings: Settings | OfflineSettings) -> str:
-    if isinstance(settings, OfflineSettings):
-        plan = settings.plan
-        steps = f"{plan.rounds * plan.every:,} meta-updates of {plan.tasks_per_update} tasks"
-        return f"at most {steps}, {plan.rounds:,} trials, then the test"
-    rules = settings.protocol
-    most, labels = rules.rounds * rules.every, rules.rounds * rules.arrive
-    return f"each task: at most {most:,} steps, {labels:,} labels, {rules.rounds + 1:,} evaluations"
-
-
-def _needs(learner: str, seed: int, settings: Settings | OfflineSettings) -> list[str]:
-    from anyshot.cli.device import use_device
-
-    use_device("cpu", "together")  # it only counts, for which no GPU has to be started
-    from anyshot.cli.estimate import estimate
-    from anyshot.runs.experiment import Experiment
-    from anyshot.runs.offline_experiment import OfflineExperiment
-
-    experiment: Experiment | OfflineExperiment
-    if isinstance(settings, OfflineSettings):
-        experiment = OfflineExperiment(settings, learner, seed)
-        early, on_top = "; training that gets no better makes it shorter", "the test and compiling come"
+    print(f"{learner} on {found.data}, seed {seed}, run folder {out}")
+    for name, value in list_settings(found, learner).items():
+        print(f"  {name} = {format_value(value)}")
+    if is_built(found.data, found.data_seed, dict(found.data_settings)):
+        _print_estimate(found, learner, seed)
     else:
-        experiment = Experiment(settings, learner, seed)
-        early, on_top = "; tasks that are mastered sooner make it shorter", "compiling comes"
-        early = early if settings.protocol.advance else ""
-    need = estimate(experiment, experiment.load_tasks())
-    working = ", ".join(f"{_megabytes(size)} on {name}" for name, size in need.working.items())
-    times = ", ".join(
-        f"{about(need.steps * seconds)} on {name} ({_milliseconds(seconds)} a step)"
-        for name, seconds in need.step.items()
+        print(f"memory and time: not known before the data is here; anyshot data fetch {found.data}")
+
+
+def _print_estimate(found: Preset, learner: str, seed: int) -> None:
+    use_device("cpu", "together")  # it only counts
+    from anyshot.runs.estimate import estimate
+    from anyshot.runs.make import experiment_of
+
+    needs = estimate(experiment_of(found, learner, seed))
+    memory = ", ".join(f"{_megabytes(size)} on {name}" for name, size in needs.working_bytes.items())
+    time = ", ".join(
+        f"{format_duration(needs.steps * seconds)} on {name} ({1000 * seconds:,.3g} ms a step)"
+        for name, seconds in needs.seconds_per_step.items()
     )
-    return [
-        f"memory: {_megabytes(need.task_set)} for the task set, and for a step about {working}; JAX itself, and on a "
-        "GPU its reserve, come on top",
-        f"time: {need.steps:,} steps at most, about {times}{early}; {on_top} on top",
-        "these are guesses from the arithmetic of a step, made for those two machines; they may be off by a factor of "
-        "three",
-    ]
+    print(f"memory: {_megabytes(needs.task_set_bytes)} for the task set; about {memory} for a step; JAX needs more")
+    print(f"time: at most {needs.steps:,} steps, about {time}; compiling and starting come on top")
+    print("These are estimates from the arithmetic of a step. They may be off by a factor of three.")
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:,.3g} ms" if seconds < 1 else f"{1000 * seconds:,.0f} ms"
-
-
-def _megabytes(size: int | float) -> str:
+def _megabytes(size: float) -> str:
     return f"{max(1, round(size / 1e6)):,} MB"

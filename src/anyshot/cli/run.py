@@ -1,79 +1,187 @@
-"""`anyshot run`: an online experiment from a preset, or one that was left."""
+"""`anyshot run`: an experiment from a preset, or one that was stopped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import shlex
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from anyshot.cli import progress
-from anyshot.cli.running import How, RunFolder, carried_out, chosen, folder
-from anyshot.learners.names import LEARNERS
-from anyshot.learners.numbers import Numbers
-from anyshot.online.protocol import Protocol
-from anyshot.runs.presets import PRESETS
-from anyshot.runs.settings import Data, Network, Settings, settings_from
+import tyro
 
-HELP = """usage: anyshot run PRESET --out DIR [--learner NAME] [--seed N] [--any.setting VALUE ...]
-       anyshot run --resume DIR
+from anyshot.cli.device import use_device
+from anyshot.cli.options import Device, LearnerName, Settings, hide_none
+from anyshot.errors import RunError
+from anyshot.learners.catalogue import LEARNERS
+from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
+from anyshot.runs.presets import preset
+from anyshot.runs.settings import change, list_settings, parse_settings
+from anyshot.runs.trackers import PACKAGES, check_tracker
 
-Run an online experiment: tasks come one after another, labels a few at a time, and the next task begins when this one
-is mastered. The run folder holds settings, an event log (one JSON line per evaluation) and checkpoints; a run that was
-stopped or killed goes on exactly where it was when the same command, or --resume, is given.
+if TYPE_CHECKING:
+    from anyshot.runs import Experiment
+    from anyshot.runs.tracking import Mirror
 
-presets (`anyshot run PRESET --help` shows all settings):
-{presets}
-
-learners:
-{learners}"""
+Track = Annotated[
+    Literal[tuple(PACKAGES)] | None, tyro.conf.arg(metavar="{" + ",".join(PACKAGES) + "}", help_behavior_hint=hide_none)
+]
+RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(How):
-    """One run.
+class Execution:
+    """How to run. The result does not depend on these.
 
     Attributes:
-        out: the run folder: new, empty, or of this very experiment, which then goes on.
-        learner: the method.
-        seed: of the stream, the weights and every draw; methods with the same seed get the same stream.
-        data: what is learned from.
-        network: the model.
-        numbers: how the method learns.
-        protocol: the rules of the online setting.
-        dry_run: print what would be run, about how much memory and time it would need, and stop.
+        device: where to compute; auto takes a GPU if JAX finds one.
+        checkpoint_seconds: how often to save, at least.
+        quiet: print nothing but errors.
+        track: also log to this tracker. tensorboard writes into the run folder; mlflow and wandb read their own
+            environment variables, such as MLFLOW_TRACKING_URI and WANDB_MODE.
     """
 
-    out: RunFolder = None
-    learner: Literal[tuple(LEARNERS)] = "ftml-vs"
-    seed: int = 0
-    data: Data = field(default_factory=Data)
-    network: Network = field(default_factory=Network)
-    numbers: Numbers = field(default_factory=Numbers)
-    protocol: Protocol = field(default_factory=Protocol)
-    dry_run: bool = False
+    device: Device = "auto"
+    checkpoint_seconds: float = 60.0
+    quiet: bool = False
+    track: Track = None
+
+    def print_line(self, line: str) -> None:
+        """Print a line with the time, unless quiet."""
+        if not self.quiet:
+            from anyshot.runs.progress import print_line
+
+            print_line(line)
 
 
-def main(words: list[str]) -> None:
-    """Run the command."""
-    options = chosen(words, "run", HELP, PRESETS, LEARNERS, Options, settings_from)
-    settings = settings_from({part: getattr(options, part) for part in Settings.model_fields})
-    out, learner, seed = folder(options.out), options.learner, options.seed
-    if options.dry_run:
-        from anyshot.cli.dry_run import describe
+def run_preset(
+    name: str,
+    /,
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    learner: LearnerName = None,
+    seed: int = 0,
+    settings: Settings = (),
+    dry_run: bool = False,
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution(),  # noqa: B008
+) -> None:
+    """Run a learner on the tasks of a preset.
 
-        describe(learner, seed, out, settings)
+    Args:
+        name: of the preset.
+        out: the run folder: new, empty, or of this experiment, which then goes on.
+        learner: the method; by default the paper's, ftml-vs online and maml-vs offline. `anyshot learners` lists them.
+        seed: of the stream, the weights and every draw; learners with the same seed get the same tasks and datapoints.
+        settings: to change, such as protocol.threshold=0.7 learner.inner_rate=0.03.
+        dry_run: print the settings and an estimate of memory and time, and stop.
+        execution: how to run; the result does not depend on these.
+    """
+    found, changes = preset(name), parse_settings([word for words in settings for word in words])
+    learner = learner or found.default_learner
+    LEARNERS.find(learner)  # before JAX is imported, which takes seconds
+    if dry_run:
+        from anyshot.cli.dry_run import print_plan
+
+        print_plan(change(found, learner, changes), learner, seed, out)
         return
 
-    def run(**how: Any) -> Any:
-        from anyshot.runs.experiment import Experiment
-        from anyshot.runs.online import run_online
+    def make() -> Experiment:
+        changed = change(found, learner, changes)
+        use_device(execution.device, list_settings(changed, learner).get("learner.batching", "together"))
+        from anyshot.runs.make import experiment_of
 
-        return run_online(Experiment(settings, learner, seed), out, **how)
+        return experiment_of(changed, learner, seed)
 
-    def shown() -> progress.Progress:
-        return progress.Progress(f"{learner}, seed {seed}", progress.tasks_in(settings), quiet=options.quiet)
+    execution.print_line(f"{learner} on {found.data}, seed {seed}: starting JAX")
+    _execute(make, out, execution)
 
-    ledger = carried_out("anyshot run", out, options, (learner, seed, settings), shown, run)
-    options.say(
-        f"done: {ledger.mastered} of {len(ledger.tasks)} tasks mastered with {ledger.labels:,} labels, "
-        f"cumulative loss {ledger.cumulative_loss:,.1f}; run folder: {out}"
-    )
+
+def resume(
+    folder: RunFolder,
+    execution: Annotated[Execution, tyro.conf.arg(name="")] = Execution(),  # noqa: B008
+) -> None:
+    """Go on with a run that was stopped or killed, from its last checkpoint.
+
+    Args:
+        folder: of the run.
+        execution: how to run; the result does not depend on these.
+    """
+    from anyshot.runs.reading import read_experiment
+
+    record = read_experiment(folder)
+
+    def make() -> Experiment:
+        use_device(execution.device, record.learner.hyperparameters.get("batching", "together"))
+        from anyshot.runs.make import experiment_from
+
+        return experiment_from(record)
+
+    execution.print_line(f"{record.learner.name} on {record.tasks.name}, seed {record.seed}: starting JAX")
+    _execute(make, folder, execution)
+
+
+def _execute(make: Callable[[], Experiment], folder: Path, execution: Execution) -> None:
+    """Make the experiment and run it. Interrupted, say how to go on."""
+    if execution.track:
+        check_tracker(execution.track)
+    last = ""
+    try:
+        with reveal_interrupts():
+            with delay_interrupts():
+                from anyshot.runs.running import run
+            experiment = make()
+            mirror = _make_mirror(experiment, folder, execution)
+
+            def observe(what: str, news: Any) -> None:
+                nonlocal last
+                last = what
+                if mirror:
+                    mirror(what, news)
+
+            with mirror or nullcontext():
+                finished = run(
+                    experiment,
+                    folder,
+                    progress=not execution.quiet,
+                    checkpoint_seconds=execution.checkpoint_seconds,
+                    observe=observe,
+                    warn=warn,
+                )
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_explain_interrupt(folder, just_saved=last == "saved")) from None
+    except Exception as error:
+        if "RESOURCE_EXHAUSTED" in str(error) or isinstance(error, MemoryError):
+            raise RunError(
+                f"the memory of the device is not enough ({str(error).splitlines()[0]}); choose a smaller network, "
+                "fewer tasks_per_update or shots, in a new folder; --dry-run estimates the memory"
+            ) from error
+        raise
+    execution.print_line(f"done: {finished.outcome}; run folder: {folder}")
+
+
+def _make_mirror(experiment: Experiment, folder: Path, execution: Execution) -> Mirror | None:
+    """What sends the events to the tracker, if there is one."""
+    if execution.track is None:
+        return None
+    from anyshot.runs.tracking import Mirror
+
+    return Mirror(execution.track, folder, experiment.record, execution.print_line, warn)
+
+
+def warn(sentence: str) -> None:
+    """Print what was wrong and has been put right."""
+    print(f"anyshot: warning: {sentence}", file=sys.stderr, flush=True)
+
+
+def _explain_interrupt(folder: Path, just_saved: bool) -> str:
+    """What there is to go on from. While compiling, and at the third Ctrl-C, there is no time to save."""
+    from anyshot.runs.reading import CHECKPOINTS_FOLDER, EXPERIMENT_FILE
+
+    again = f"anyshot run --resume {shlex.quote(str(folder))}"
+    if not (folder / EXPERIMENT_FILE).exists():
+        return "interrupted before the run began"
+    if just_saved:
+        return f"interrupted and saved; go on with: {again}"
+    saved = any((folder / CHECKPOINTS_FOLDER).glob("[0-9]*"))
+    return f"interrupted; {again} goes on from " + ("its last checkpoint" if saved else "the start: nothing was saved")

@@ -9,13 +9,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.learners.descent import descended
-from anyshot.learners.learner import Drawn, Want
-from anyshot.learners.toe import TOE, ModelState
+from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.network_learner import ModelState
+from anyshot.learners.toe import TOE
 
 
 class AGEM(TOE):
-    """Steps along the current task's gradient, projected where it conflicts with that of the memory; never adapted."""
+    """Follows the gradient of the current task, projected if it conflicts with the gradient on the memory.
+
+    Like TOE, it does not adapt: predictions ignore the shots.
+    """
 
     @property
     def wants(self) -> frozenset[Want]:
@@ -25,22 +28,22 @@ class AGEM(TOE):
     def update(
         self, state: ModelState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[ModelState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the projected gradient."""
-        assert drawn.current is not None
-        assert drawn.memory is not None
-        risk = eqx.filter_value_and_grad(self.recipe.update().risk)
-        loss, gradient = risk(state.model, drawn.current)
-        memory_loss, reference = risk(state.model, drawn.memory)
-        # During the first task there is nothing to remember, and the mean over nothing is 0 with gradient 0.
-        direction = projected(gradient, reference)
-        model, optimiser = descended(self.recipe.optimiser(), direction, state.optimiser, state.model)
-        return ModelState(model, optimiser), {"loss": loss, "memory_loss": memory_loss}
+        """One step of the optimiser on the projected gradient."""
+        mean_loss = eqx.filter_value_and_grad(self.mean_loss)
+        loss, gradient = mean_loss(state.model, wanted(drawn.current))
+        memory_loss, reference = mean_loss(state.model, wanted(drawn.memory))
+        # During the first task the memory is empty; the mean over nothing is 0, with gradient 0.
+        direction = project(gradient, reference)
+        metrics = {"loss": loss, "memory_loss": memory_loss}
+        return ModelState(*self.descend(direction, state.optimiser, state.model)), metrics
 
 
-def projected(gradient: PyTree[Any], reference: PyTree[Any]) -> PyTree[Any]:
-    """G - (g·r / r·r) r if g·r < 0, else g: the nearest direction that does not raise the memory's loss.
+def project(gradient: PyTree[Any], reference: PyTree[Any]) -> PyTree[Any]:
+    """The direction nearest to the gradient g that does not raise the memory's loss, whose gradient is r.
 
-    >>> print(projected(jnp.array([1.0, -2.0]), jnp.array([0.0, 4.0])))
+    It is g - (g·r / r·r) r if g·r < 0, and g otherwise.
+
+    >>> print(project(jnp.array([1.0, -2.0]), jnp.array([0.0, 4.0])))
     [1. 0.]
     """
     dot, squared = _dot(gradient, reference), _dot(reference, reference)

@@ -1,44 +1,128 @@
-"""From a method's name to the learner."""
+"""The learners by name. Listing them does not import JAX."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
-
-from jaxtyping import PyTree
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from anyshot.errors import InputError
-from anyshot.learners.ftml import FTML
-from anyshot.learners.learner import Learner
-from anyshot.learners.names import LEARNERS, METHODS
-from anyshot.learners.recipe import Recipe
-from anyshot.rates import Rate
+from anyshot.registry import Entry, Registry
+
+if TYPE_CHECKING:
+    from anyshot.learners.learner import Learner
+    from anyshot.learners.network_learner import LearnerSpec
+
+# A target is a subclass of `NetworkLearner`, or of `Rate`, which stands for FTML with that rule. MAML is the same
+# learner as FTML under its offline name.
+LEARNERS = Registry(
+    "learner",
+    "anyshot.learners",
+    {
+        "toe": Entry(
+            "train on everything: one model, all data, no adaptation (section 6.2, table 2)", "anyshot.learners.toe:TOE"
+        ),
+        "ftml": Entry(
+            "follow the meta-leader with a fixed inner step size (section 6.2, table 2)",
+            "anyshot.rates.constant:Constant",
+        ),
+        "ftml-vl": Entry(
+            "FTML with a learned step size for each number of shots (section 4.2, table 2)",
+            "anyshot.rates.per_shot:PerShot",
+        ),
+        "ftml-vs": Entry(
+            "FTML with the scaled step size beta (1 - 1/(1 + eta s)), the paper's method (section 5, table 2)",
+            "anyshot.rates.scaled:Scaled",
+        ),
+        "ftml+meta-sgd": Entry(
+            "FTML with a learned step size for each parameter (section 6.2, table 2)",
+            "anyshot.rates.per_parameter:PerParameter",
+        ),
+        "ftml-vs+meta-sgd": Entry(
+            "FTML-VS with a beta for each parameter (named as future work in section 6.2)",
+            "anyshot.rates.scaled_per_parameter:ScaledPerParameter",
+        ),
+        "ftml-vs-closed-form": Entry(
+            "FTML-VS with eta measured by theorem 1 instead of learned (section 4.2)",
+            "anyshot.rates.closed_form:ClosedForm",
+        ),
+        "ftml-learned-constant": Entry(
+            "FTML with one learned step size for all numbers of shots (a control for FTML-VS)",
+            "anyshot.rates.learned_constant:LearnedConstant",
+        ),
+        "a-gem": Entry(
+            "averaged gradient episodic memory, a continual learner (section 6.2)", "anyshot.learners.agem:AGEM"
+        ),
+        "mann": Entry(
+            "a recurrent network that reads the shots (section 6.1, table 1, appendix D)", "anyshot.learners.mann:MANN"
+        ),
+        "protonet": Entry(
+            "incremental prototypical networks; classification only (section 6.2)", "anyshot.learners.protonet:ProtoNet"
+        ),
+        "maml": Entry("FTML's name offline (section 6.1, table 1)", "anyshot.rates.constant:Constant"),
+        "maml-vl": Entry("FTML-VL's name offline (section 4.2, table 1)", "anyshot.rates.per_shot:PerShot"),
+        "maml-vs": Entry("FTML-VS's name offline (section 4.2, table 1)", "anyshot.rates.scaled:Scaled"),
+        "maml+meta-sgd": Entry(
+            "FTML + Meta-SGD's name offline (Li et al. 2017)", "anyshot.rates.per_parameter:PerParameter"
+        ),
+        "maml-vs+meta-sgd": Entry(
+            "FTML-VS + Meta-SGD's name offline", "anyshot.rates.scaled_per_parameter:ScaledPerParameter"
+        ),
+        "maml-vs-closed-form": Entry(
+            "FTML-VS closed form's name offline (section 4.2)", "anyshot.rates.closed_form:ClosedForm"
+        ),
+    },
+)
 
 
-def make_learner(name: str, recipe: Recipe, example: tuple[Any, Any]) -> Learner:
-    """The method of this name.
+def register(name: str, target: type | str, summary: str = "") -> None:
+    """Make a learner available by name.
 
     Args:
-        name: one of `LEARNERS`.
-        recipe: network, loss and numbers.
-        example: shape and dtype of one input and label.
+        name: a name that is not taken.
+        target: a subclass of `NetworkLearner`, or of `Rate` for FTML with that rule; or "module:name" to import it
+            from when it is first used.
+        summary: what it is, in one line; by default the first line of its docstring.
     """
-    if name not in METHODS:
-        raise InputError(f"there is no learner {name!r}; there are {', '.join(LEARNERS)}")
-    recipe = replace(recipe, example=example)
-    module, kind_name = METHODS[name].place.split(":")
-    kind = getattr(import_module(f"anyshot.{module}"), kind_name)
-    return FTML(recipe, _Rule(kind, recipe)) if issubclass(kind, Rate) else kind(recipe)
+    if not isinstance(target, str):
+        _learner_class(name, target)
+    LEARNERS.register(name, target, summary)
 
 
-@dataclass(frozen=True)
-class _Rule:
-    """Makes the rate rule; equal for equal recipes, so that compiled functions are found again."""
+def hyperparameters_of(name: str) -> type[Any]:
+    """The dataclass of a learner's hyperparameters.
 
-    kind: type[Rate]
-    recipe: Recipe
+    >>> hyperparameters_of("ftml-vs")().inner_steps
+    5
+    """
+    return _learner_class(name, LEARNERS.find(name).load()).hyperparameters
 
-    def __call__(self, model: PyTree[Any]) -> Rate:
-        recipe = self.recipe
-        return self.kind.initial(model, inner_rate=recipe.inner_rate, eta=recipe.eta, max_shots=recipe.max_shots)
+
+def build_learner(spec: LearnerSpec, hyperparameters: Mapping[str, Any]) -> Learner:
+    """Make the learner called `spec.name`.
+
+    Args:
+        spec: its name, and the problem, network, loss and optimiser.
+        hyperparameters: values by name. Those that are not given have the learner's defaults; a name that the learner
+            does not have is refused.
+    """
+    target = LEARNERS.find(spec.name).load()
+    kind = _learner_class(spec.name, target)
+    known = kind.hyperparameters.__dataclass_fields__
+    unknown = [name for name in hyperparameters if name not in known]
+    if unknown:
+        raise InputError(f"{spec.name} has no hyperparameter {unknown[0]!r}; it has {', '.join(known)}")
+    hyper = kind.hyperparameters(**hyperparameters)
+    return kind(spec, hyper) if kind is target else kind(spec, hyper, target)
+
+
+def _learner_class(name: str, target: Any) -> Any:
+    """The class of the learner that a target stands for."""
+    from anyshot.learners.ftml import FTML
+    from anyshot.learners.network_learner import NetworkLearner
+    from anyshot.rates import Rate
+
+    if isinstance(target, type) and issubclass(target, Rate):
+        return FTML
+    if not (isinstance(target, type) and issubclass(target, NetworkLearner)):
+        raise InputError(f"learner {name!r} must be a subclass of NetworkLearner or of Rate, got {target!r}")
+    return target

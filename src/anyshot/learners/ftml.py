@@ -2,99 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.adaptation import Episodes, GaussianWeights, Shots, gradient_moments
-from anyshot.inputs import is_known
-from anyshot.learners.descent import descended, optimiser_state
-from anyshot.learners.learner import Drawn, Learner, Want
-from anyshot.learners.recipe import Recipe
-from anyshot.rates import ClosedForm, Rate
+from anyshot.adaptation import GaussianWeights, MetaObjective, Update, remeasure
+from anyshot.errors import InputError
+from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.network_learner import Hyperparameters, NetworkLearner, check_number
+from anyshot.limits import check_whole
+from anyshot.rates import Rate
+from anyshot.shots import Shots
 
-MOMENTS_KEPT = 0.9  # share of the old estimate of C1 and C2 in the new one: a single batch is too noisy
+MOST_INNER_STEPS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FTMLHyperparameters(Hyperparameters):
+    """FTML's hyperparameters. The defaults are the paper's for Rainbow MNIST (appendix E).
+
+    Attributes:
+        inner_steps: N_grad, the gradient steps of one adaptation.
+        inner_rate: the inner step size, or the initial value of a learned one (alpha, beta).
+        inner_clip: the largest norm of the inner gradient; None means no limit.
+        second_order: whether the meta-gradient takes into account that the inner gradient depends on the weights.
+        eta: the initial value of a learned scaling factor.
+        kl_coefficient: the weight of meta-regularisation, which is the KL divergence summed over all weights. With 0
+            there is none, and weights are numbers instead of Gaussians.
+        batching: how the tasks of a meta-batch are computed: "together", "in turn", or "auto" to suit the device.
+    """
+
+    inner_steps: int = 5
+    inner_rate: float = 0.1
+    inner_clip: float | None = 10.0
+    second_order: bool = True
+    eta: float = 1.0
+    kl_coefficient: float = 0.0
+    batching: Literal["auto", "together", "in turn"] = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("inner_steps", self.inner_steps, 1, MOST_INNER_STEPS)
+        check_number("inner_rate", self.inner_rate)
+        if self.inner_clip is not None:
+            check_number("inner_clip", self.inner_clip)
+        check_number("eta", self.eta)
+        check_number("kl_coefficient", self.kl_coefficient, zero=True)
+        if not isinstance(self.second_order, bool):
+            raise InputError(f"second_order must be True or False, got {self.second_order!r}")
+        if self.batching not in ("auto", "together", "in turn"):
+            raise InputError(f"batching must be 'auto', 'together' or 'in turn', got {self.batching!r}")
 
 
 class FTMLState(eqx.Module):
-    """θ (or the mean and spread of Gaussian weights), the rate rule, and Adam's memory."""
+    """θ (or the mean and spread of Gaussian weights), the rate rule, and the optimiser's state."""
 
     weights: PyTree[Any]
     rate: Rate
     optimiser: PyTree[Any]
 
 
-class FTML(Learner):
-    """VS-Meta-Update and VS-Update-Procedure; the rule makes it FTML, FTML-VL, FTML-VS or one with Meta-SGD.
+class FTML(NetworkLearner):
+    """VS-Meta-Update and VS-Update-Procedure. The rule makes it FTML, FTML-VL, FTML-VS or one with Meta-SGD.
 
     Args:
-        recipe: network, loss and numbers.
-        rate: makes the rule from the model.
+        spec: its name, and the problem, network, loss and optimiser.
+        hyper: its hyperparameters.
+        rule: the class of the rule for the inner step size.
     """
 
-    recipe: Recipe = eqx.field(static=True)
-    rate: Callable[[PyTree[Any]], Rate] = eqx.field(static=True)
+    hyperparameters: ClassVar[type[FTMLHyperparameters]] = FTMLHyperparameters
+
+    hyper: FTMLHyperparameters = eqx.field(static=True)
+    rule: type[Rate] = eqx.field(static=True)
 
     @property
     def wants(self) -> frozenset[Want]:
         """Episodes."""
         return frozenset({"episodes"})
 
+    @property
+    def inner_steps(self) -> int:
+        """N_grad."""
+        return self.hyper.inner_steps
+
+    @property
+    def update_procedure(self) -> Update:
+        """The update procedure U."""
+        return Update(self.spec.loss, self.hyper.inner_steps, self.hyper.inner_clip, self.hyper.second_order)
+
+    @property
+    def objective(self) -> MetaObjective:
+        """The meta-objective J."""
+        return MetaObjective(self.update_procedure, self.hyper.kl_coefficient, self.hyper.batching)
+
     def init(self, key: Key[Array, ""]) -> FTMLState:
         """Random weights and the rule's initial values."""
-        model = self.recipe.network(key, self.recipe.outputs)
-        weights = GaussianWeights(model) if self.recipe.kl_coefficient else model
-        rate = self.rate(model)
-        return FTMLState(weights, rate, optimiser_state(self.recipe.optimiser(), (weights, rate)))
+        hyper, max_shots = self.hyper, self.spec.problem.max_shots
+        model = self.make_model(key)
+        weights = GaussianWeights(model) if hyper.kl_coefficient else model
+        rate = self.rule.initial(model, inner_rate=hyper.inner_rate, eta=hyper.eta, max_shots=max_shots)
+        return FTMLState(weights, rate, self.init_optimiser((weights, rate)))
 
     def update(
         self, state: FTMLState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[FTMLState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the meta-objective, for the weights and the rule."""
-        assert drawn.episodes is not None
-        rate = self._with_moments(state, drawn.episodes)
-        both = (state.weights, rate)
-        loss, gradient = self.recipe.objective().value_and_grad(*both, drawn.episodes, key)
-        (weights, rate), optimiser = descended(self.recipe.optimiser(), gradient, state.optimiser, both)
+        """One step of the optimiser on the meta-objective, for the weights and the rule."""
+        episodes = wanted(drawn.episodes)
+        both = (state.weights, remeasure(state.rate, _mean(state.weights), self.spec.loss, episodes.val))
+        loss, gradient = self.objective.value_and_grad(*both, episodes, key)
+        (weights, rate), optimiser = self.descend(gradient, state.optimiser, both)
         return FTMLState(weights, rate, optimiser), {"loss": loss}
 
     def predict(self, state: FTMLState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """h(x; U(θ, α_s, s))."""
-        return jax.vmap(self.recipe.update()(_mean(state.weights), state.rate, support))(query)
+        return jax.vmap(self.update_procedure(_mean(state.weights), state.rate, support))(query)
 
     def rates(self, state: FTMLState) -> dict[str, Float[Array, "..."]]:
-        """α_s for s = 0..M (its mean over parameters, if it has one for each), β and η."""
+        """α_s for s = 0..M, and the rule's named numbers, such as β and η.
+
+        A rule with a step size for each parameter gives their mean.
+        """
 
         def alpha(shots: int) -> Float[Array, ""]:
             leaves = jax.tree.leaves(state.rate(shots))
             return sum((jnp.sum(leaf) for leaf in leaves), jnp.zeros(())) / sum(leaf.size for leaf in leaves)
 
-        named = {"alpha": jnp.stack([alpha(shots) for shots in range(self.recipe.max_shots + 1)])}
-        for name in ("beta", "eta"):
-            if hasattr(state.rate, name):
-                named[name] = jnp.asarray(getattr(state.rate, name))
-        return named
-
-    def _with_moments(self, state: FTMLState, episodes: Episodes) -> Rate:
-        """The rule; if it is the closed form of theorem 1, with C1 and C2 measured anew for the present weights."""
-        rate = state.rate
-        if not isinstance(rate, ClosedForm):
-            return rate
-        # A variance needs two datapoints; a batch in which no task has them leaves the estimate as it is.
-        usable = jnp.any(episodes.val.count >= 2)
-        if is_known(usable) and not usable:
-            return rate
-        measured = gradient_moments(_mean(state.weights), self.recipe.loss, episodes.val)
-        old = (rate.gradient_variance, rate.squared_mean_gradient)
-        new = [
-            jnp.where(usable, MOMENTS_KEPT * before + (1 - MOMENTS_KEPT) * now, before)
-            for before, now in zip(old, measured, strict=True)
-        ]
-        return eqx.tree_at(lambda r: (r.gradient_variance, r.squared_mean_gradient), rate, tuple(new))
+        alphas = jnp.stack([alpha(shots) for shots in range(self.spec.problem.max_shots + 1)])
+        return {"alpha": alphas, **state.rate.named()}
 
 
 def _mean(weights: PyTree[Any]) -> PyTree[Any]:

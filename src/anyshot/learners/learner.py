@@ -1,30 +1,31 @@
-"""What a learner is: three pure functions over a state, and a word on what it wants to be given."""
+"""What a learner is: three pure functions over a state, and the names of the data it needs."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from anyshot.adaptation import Episodes, Shots
+from anyshot.shots import Episodes, Shots
 
 State = PyTree[Any]
 Want = Literal["episodes", "batch", "current", "memory"]
+T = TypeVar("T")
 
 
 class Drawn(eqx.Module):
-    """What was drawn from the data received so far for one update; only what the learner wants is there.
+    """The data for one update, drawn from everything received so far. What the learner does not want is None.
 
     Args:
         episodes: tasks drawn uniformly from those seen, each with shots to adapt on and others to validate on.
         batch: datapoints drawn uniformly from everything received.
         current: datapoints of the current task.
-        memory: datapoints of earlier tasks, of which only the first few of each task are remembered; none while the
-            first task lasts (count 0).
-        episode_task: where in the stream each episode's task is; with episodes.
-        memory_task: where in the stream the task of each datapoint of the memory is; with the memory.
+        memory: datapoints of earlier tasks. Only the first few of each task are remembered. During the first task it
+            is empty (count 0).
+        episode_task: the position in the stream of each episode's task; given with `episodes` online.
+        memory_task: the position in the stream of each remembered datapoint's task; given with `memory`.
     """
 
     episodes: Episodes | None = None
@@ -35,34 +36,50 @@ class Drawn(eqx.Module):
     memory_task: Int[Array, " n"] | None = None
 
 
-class Learner(eqx.Module):
-    """A method. The online loop, the checks and the service know nothing else about it.
+def wanted(drawn: T | None) -> T:
+    """A field of `Drawn` that must be there because the learner's `wants` names it."""
+    assert drawn is not None, "the learner's `wants` does not name what its update uses"
+    return drawn
 
-    To add one, subclass this in one file. The state is any PyTree of arrays; everything random comes from the key.
-    `anyshot.checks.check_learner` says whether it behaves.
+
+class Learner(eqx.Module):
+    """A learning method. The loops, the checks and the reports use only what is declared here.
+
+    To add one, subclass this or `NetworkLearner`. The state is any PyTree. All randomness comes from the key.
+    `anyshot.checks.check_learner` tests whether a learner behaves as the loops expect.
     """
+
+    @property
+    def name(self) -> str:
+        """The name that tables and figures show."""
+        return type(self).__name__.lower()
+
+    @property
+    def inner_steps(self) -> int:
+        """The gradient steps of one adaptation; 0 for a method that does not adapt by gradients."""
+        return 0
 
     @property
     @abc.abstractmethod
     def wants(self) -> frozenset[Want]:
-        """What `update` is to be given."""
+        """The fields of `Drawn` that `update` needs."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""]) -> State:
-        """The state before any data."""
+        """The state before any data has arrived."""
 
     @abc.abstractmethod
     def update(self, state: State, drawn: Drawn, key: Key[Array, ""]) -> tuple[State, dict[str, Float[Array, ""]]]:
-        """The state after one (meta-)update, and numbers worth logging, `loss` among them."""
+        """One (meta-)update. Returns the new state and scalars to log, which include `loss`."""
 
     @abc.abstractmethod
     def predict(self, state: State, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
-        """Outputs for a batch of inputs of one task, of which `support` holds the shots; zero shots are allowed."""
+        """Outputs for a batch of inputs of one task, given its shots; there may be zero shots."""
 
     def recall(self, state: State, memory: Shots) -> State:
-        """The state with what is remembered of earlier tasks brought up to date, before it is asked to predict."""
+        """The state with `memory` as its memory of earlier tasks. Called before each evaluation."""
         return state
 
     def rates(self, state: State) -> dict[str, Float[Array, "..."]]:
-        """The learned rule for the inner step size: `alpha` over s = 0..M, `beta`, `eta`, as far as there are such."""
+        """The inner step sizes: `alpha` for s = 0..M, and `beta` and `eta` if the learner has them."""
         return {}

@@ -2,23 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.adaptation import Episodes, Shots
-from anyshot.learners.descent import descended, optimiser_state
-from anyshot.learners.learner import Drawn, Learner, Want
-from anyshot.learners.recipe import Recipe
-from anyshot.learners.toe import ModelState
+from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.network_learner import Hyperparameters, ModelState, NetworkLearner
+from anyshot.limits import check_whole
 from anyshot.networks.memory import Memory
+from anyshot.shots import Episodes, Shots
+
+MOST_WIDTH = 10_000
 
 
-class MANN(Learner):
-    """Adapts by remembering instead of by gradients: h(x; GRU over the shots); with zero shots, its initial state."""
+@dataclass(frozen=True, kw_only=True)
+class MANNHyperparameters(Hyperparameters):
+    """MANN's hyperparameters.
 
-    recipe: Recipe = eqx.field(static=True)
+    Attributes:
+        memory: the size of the features, of the label's embedding and of the recurrent state.
+    """
+
+    memory: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("memory", self.memory, 1, MOST_WIDTH)
+
+
+class MANN(NetworkLearner):
+    """Adapts by reading the shots instead of by gradients: h(x; GRU over the shots).
+
+    With zero shots the recurrent state is the initial one, zeros.
+    """
+
+    hyperparameters: ClassVar[type[MANNHyperparameters]] = MANNHyperparameters
+
+    hyper: MANNHyperparameters = eqx.field(static=True)
 
     @property
     def wants(self) -> frozenset[Want]:
@@ -27,30 +51,28 @@ class MANN(Learner):
 
     def init(self, key: Key[Array, ""]) -> ModelState:
         """Random weights."""
-        recipe, (of_features, of_memory) = self.recipe, jax.random.split(key)
-        features = recipe.network(of_features, recipe.memory)
-        model = Memory(features, recipe.outputs, recipe.classification, recipe.memory, key=of_memory)
-        return ModelState(model, optimiser_state(recipe.optimiser(), model))
+        problem, size, (of_features, of_memory) = self.spec.problem, self.hyper.memory, jax.random.split(key)
+        features = self.make_model(of_features, size)
+        model = Memory(features, problem.outputs, problem.classification, size, key=of_memory)
+        return ModelState(model, self.init_optimiser(model))
 
     def update(
         self, state: ModelState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[ModelState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the validation loss of the episodes."""
-        assert drawn.episodes is not None
-        loss, gradient = eqx.filter_value_and_grad(self.meta_loss)(state.model, drawn.episodes)
-        model, optimiser = descended(self.recipe.optimiser(), gradient, state.optimiser, state.model)
-        return ModelState(model, optimiser), {"loss": loss}
+        """One step of the optimiser on the validation loss of the episodes."""
+        loss, gradient = eqx.filter_value_and_grad(self.meta_loss)(state.model, wanted(drawn.episodes))
+        return ModelState(*self.descend(gradient, state.optimiser, state.model)), {"loss": loss}
 
     def predict(self, state: ModelState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
-        """Outputs given the summary of the shots."""
+        """Outputs given the recurrent state after the last shot."""
         return _answers(state.model, support, query)
 
     def meta_loss(self, model: Memory, episodes: Episodes) -> Float[Array, ""]:
-        """Mean over the tasks of the validation loss, given the shots."""
+        """The validation loss given the shots, averaged over the tasks."""
 
         def of_task(one: Episodes) -> Float[Array, ""]:
             val = one.val.without_padding_content()
-            losses = jax.vmap(self.recipe.loss)(_answers(model, one.train, val.x), val.y)
+            losses = jax.vmap(self.spec.loss)(_answers(model, one.train, val.x), val.y)
             return jnp.sum(losses * val.present()) / jnp.maximum(val.count, 1)
 
         return jnp.mean(jax.vmap(of_task)(episodes))

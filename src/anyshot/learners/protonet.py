@@ -1,45 +1,67 @@
-"""Incremental ProtoNet: classes by the nearest mean embedding, borrowed from earlier tasks where a task has no shot."""
+"""Incremental ProtoNet: the nearest prototype gives the class; prototypes may come from earlier tasks."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
-from anyshot.adaptation import Episodes, Shots
 from anyshot.errors import InputError
-from anyshot.learners.descent import descended, optimiser_state
-from anyshot.learners.learner import Drawn, Learner, Want
-from anyshot.learners.recipe import Recipe
+from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.network_learner import Hyperparameters, NetworkLearner
+from anyshot.limits import check_whole
+from anyshot.shots import Episodes, Shots
+
+MOST = 10_000  # numbers in a prototype, or datapoints remembered
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProtoNetHyperparameters(Hyperparameters):
+    """ProtoNet's hyperparameters.
+
+    Attributes:
+        embedding: the size of a prototype.
+        remembered: the number of datapoints of earlier tasks that are kept.
+    """
+
+    embedding: int = 64
+    remembered: int = 200
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("embedding", self.embedding, 1, MOST)
+        check_whole("remembered", self.remembered, 1, MOST)
 
 
 class ProtoNetState(eqx.Module):
-    """The embedding, Adam's memory, and datapoints remembered of earlier tasks."""
+    """The embedding, the optimiser's state, and datapoints remembered of earlier tasks."""
 
     model: PyTree[Any]
     optimiser: PyTree[Any]
     remembered: Shots
 
 
-class ProtoNet(Learner):
+class ProtoNet(NetworkLearner):
     """Prototypical networks (Snell et al. 2017) for tasks that may have no shot of a class (paper, section 6.2).
 
-    The prototype of a class is the mean embedding of its shots. A class without a shot takes the mean embedding of
-    what is remembered of it from earlier tasks; one that nothing is known of takes the mean of all prototypes that are
-    known, or the origin if none is. Logits are negative squared distances, so the loss is finite whatever is missing.
+    The prototype of a class is the mean embedding of its shots. If the task has no shot of a class, the prototype is
+    the mean embedding of the datapoints of that class remembered from earlier tasks. If there are none either, it is
+    the mean of all known prototypes, or the origin if no prototype is known. Logits are negative squared distances, so
+    the loss is always finite.
     """
 
-    recipe: Recipe = eqx.field(static=True)
-    remembered: int = eqx.field(static=True, default=200)
+    hyperparameters: ClassVar[type[ProtoNetHyperparameters]] = ProtoNetHyperparameters
+
+    hyper: ProtoNetHyperparameters = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if not self.recipe.classification:
-            raise InputError("protonet needs classes to make prototypes of, and this task set is a regression")
-        if self.recipe.example is None:
-            raise InputError("example must be shape and dtype of one input and label in protonet's recipe, got None")
+        if not self.spec.problem.classification:
+            dtype = self.spec.problem.example[1].dtype
+            raise InputError(f"protonet needs integer class labels, but this is a regression: labels are {dtype}")
 
     @property
     def wants(self) -> frozenset[Want]:
@@ -48,60 +70,57 @@ class ProtoNet(Learner):
 
     def init(self, key: Key[Array, ""]) -> ProtoNetState:
         """Random weights, nothing remembered."""
-        model = self.recipe.network(key, self.recipe.embedding)
-        x, y = (jnp.zeros((self.remembered, *leaf.shape), leaf.dtype) for leaf in self.recipe.example)
+        model = self.make_model(key, self.hyper.embedding)
+        x, y = (jnp.zeros((self.hyper.remembered, *leaf.shape), leaf.dtype) for leaf in self.spec.problem.example)
         empty = Shots(x, y, jnp.zeros((), jnp.int32))
-        return ProtoNetState(model, optimiser_state(self.recipe.optimiser(), model), empty)
+        return ProtoNetState(model, self.init_optimiser(model), empty)
 
     def update(
         self, state: ProtoNetState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[ProtoNetState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the validation loss of the episodes, with classes they lack taken from the memory.
+        """One step of the optimiser on the validation loss of the episodes.
 
-        Of the memory an episode is lent what is of other tasks: when predictions count, it holds nothing of the task.
+        Classes without a shot take their prototypes from the memory. An episode sees only the memory of other tasks,
+        because at evaluation the memory holds nothing of the current task.
         """
-        assert drawn.episodes is not None
-        assert drawn.memory is not None
-        assert drawn.episode_task is not None
-        assert drawn.memory_task is not None
-        episodes, episode_task = drawn.episodes, drawn.episode_task
-        remembered, memory_task = self._remembered(drawn.memory), _first(drawn.memory_task, self.remembered)
+        episodes, episode_task = wanted(drawn.episodes), wanted(drawn.episode_task)
+        remembered = self._remembered(wanted(drawn.memory))
+        memory_task = _first(wanted(drawn.memory_task), self.hyper.remembered)
 
         @eqx.filter_value_and_grad
         def mean_loss(model: PyTree[Any]) -> Float[Array, ""]:
-            embedded, of_class = _embedded(model, remembered, self.recipe.outputs)
+            embedded, of_class = _embedded(model, remembered, self.spec.problem.outputs)
 
             def of_task(one: Episodes, task: Int[Array, ""]) -> Float[Array, ""]:
                 of_others = of_class & (memory_task != task)[:, None]
                 val = one.val.without_padding_content()
                 logits = self._logits(model, one.train, _sums(embedded, of_others), val.x)
-                losses = jax.vmap(self.recipe.loss)(logits, val.y)
+                losses = jax.vmap(self.spec.loss)(logits, val.y)
                 return jnp.sum(losses * val.present()) / jnp.maximum(val.count, 1)
 
             return jnp.mean(jax.vmap(of_task)(episodes, episode_task))
 
         loss, gradient = mean_loss(state.model)
-        model, optimiser = descended(self.recipe.optimiser(), gradient, state.optimiser, state.model)
-        return ProtoNetState(model, optimiser, remembered), {"loss": loss}
+        return ProtoNetState(*self.descend(gradient, state.optimiser, state.model), remembered), {"loss": loss}
 
     def predict(self, state: ProtoNetState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """-|f(x) - c_k|² for every class k."""
-        known = _sums(*_embedded(state.model, state.remembered, self.recipe.outputs))
+        known = _sums(*_embedded(state.model, state.remembered, self.spec.problem.outputs))
         return self._logits(state.model, support, known, query)
 
     def recall(self, state: ProtoNetState, memory: Shots) -> ProtoNetState:
-        """The task that has just ended is an earlier one now."""
+        """Remember the datapoints of all earlier tasks, including the one that has just ended."""
         return ProtoNetState(state.model, state.optimiser, self._remembered(memory))
 
     def _remembered(self, memory: Shots) -> Shots:
-        count = jnp.minimum(memory.count, self.remembered)
-        x, y = _first((memory.x, memory.y), self.remembered)
+        count = jnp.minimum(memory.count, self.hyper.remembered)
+        x, y = _first((memory.x, memory.y), self.hyper.remembered)
         return Shots(x, y, count).without_padding_content()
 
     def _logits(
         self, model: PyTree[Any], support: Shots, remembered: ClassSums, query: PyTree[Array]
     ) -> Float[Array, "n classes"]:
-        own = _sums(*_embedded(model, support, self.recipe.outputs))
+        own = _sums(*_embedded(model, support, self.spec.problem.outputs))
         prototypes = complete(*own, *remembered)
         embedded = jax.vmap(model)(query)
         return -jnp.sum((embedded[:, None] - prototypes) ** 2, axis=2)
@@ -116,7 +135,9 @@ def complete(
     other_sum: Float[Array, "classes embedding"],
     other_count: Int[Array, " classes"],
 ) -> Float[Array, "classes embedding"]:
-    """A prototype for every class: of its own shots, else as remembered, else the mean of those known, else the origin.
+    """A prototype for each class: from own shots, else from remembered ones, else the mean of the known prototypes.
+
+    If no class is known, every prototype is the origin.
 
     >>> own, remembered = jnp.array([[4.0], [0.0], [0.0]]), jnp.array([[9.0], [8.0], [0.0]])
     >>> print(complete(own, jnp.array([2, 0, 0]), remembered, jnp.array([1, 1, 0]))[:, 0])
@@ -134,7 +155,7 @@ def complete(
 def _embedded(
     model: PyTree[Any], shots: Shots, classes: int
 ) -> tuple[Float[Array, "n embedding"], Bool[Array, "n classes"]]:
-    """The embedding of every shot, and which class it is of; padding is of none."""
+    """The embedding of each shot, and the class it belongs to; padding belongs to none."""
     if shots.size == 0:
         width = jax.eval_shape(jax.vmap(model), shots.x).shape[1]
         return jnp.zeros((0, width)), jnp.zeros((0, classes), bool)
@@ -144,12 +165,12 @@ def _embedded(
 
 
 def _sums(embedded: Float[Array, "n embedding"], of_class: Bool[Array, "n classes"]) -> ClassSums:
-    """For each class, the sum of the embeddings that are of it, and their number."""
+    """For each class, the sum and the number of its embeddings."""
     return of_class.T.astype(embedded.dtype) @ embedded, jnp.sum(of_class, axis=0, dtype=jnp.int32)
 
 
 def _first(rows: PyTree[Array], size: int) -> Any:
-    """The first `size` rows, padded where there are fewer."""
+    """The first `size` rows, padded with zeros if there are fewer."""
 
     def fitted(leaf: Array) -> Array:
         taken = leaf[:size]

@@ -1,30 +1,18 @@
-"""Train on everything: one model for all tasks, trained on all data received, never adapted (paper, section 6.2)."""
+"""Train on everything: one model for all tasks, trained on all data received, not adapted (paper, section 6.2)."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.adaptation import Shots
-from anyshot.learners.descent import descended, optimiser_state
-from anyshot.learners.learner import Drawn, Learner, Want
-from anyshot.learners.recipe import Recipe
+from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.network_learner import ModelState, NetworkLearner
+from anyshot.shots import Shots
 
 
-class ModelState(eqx.Module):
-    """A model and Adam's memory."""
-
-    model: PyTree[Any]
-    optimiser: PyTree[Any]
-
-
-class TOE(Learner):
-    """Empirical risk minimisation over {D_1, ..., D_t}, a batch at a time; the shots are ignored at prediction."""
-
-    recipe: Recipe = eqx.field(static=True)
+class TOE(NetworkLearner):
+    """Empirical risk minimisation over {D_1, ..., D_t}, a batch at a time. Predictions ignore the shots."""
 
     @property
     def wants(self) -> frozenset[Want]:
@@ -33,17 +21,15 @@ class TOE(Learner):
 
     def init(self, key: Key[Array, ""]) -> ModelState:
         """Random weights."""
-        model = self.recipe.network(key, self.recipe.outputs)
-        return ModelState(model, optimiser_state(self.recipe.optimiser(), model))
+        model = self.make_model(key)
+        return ModelState(model, self.init_optimiser(model))
 
     def update(
         self, state: ModelState, drawn: Drawn, key: Key[Array, ""]
     ) -> tuple[ModelState, dict[str, Float[Array, ""]]]:
-        """One step of Adam on the mean loss of the batch."""
-        assert drawn.batch is not None
-        loss, gradient = eqx.filter_value_and_grad(self.recipe.update().risk)(state.model, drawn.batch)
-        model, optimiser = descended(self.recipe.optimiser(), gradient, state.optimiser, state.model)
-        return ModelState(model, optimiser), {"loss": loss}
+        """One step of the optimiser on the mean loss of the batch."""
+        loss, gradient = eqx.filter_value_and_grad(self.mean_loss)(state.model, wanted(drawn.batch))
+        return ModelState(*self.descend(gradient, state.optimiser, state.model)), {"loss": loss}
 
     def predict(self, state: ModelState, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """h(x; θ)."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from anyshot.networks.batched import Batched
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu
 from anyshot.networks.patches import out_size
+from anyshot.networks.sizes import check_convolutions, check_shape
 
 
-class Conv4(eqx.Module):
+class Conv4(Batched):
     """Four 3x3 convolutions of 32 channels with leaky ReLU, then a linear layer to the outputs.
 
     Args:
@@ -38,6 +39,7 @@ class Conv4(eqx.Module):
         *,
         key: Key[Array, ""],
     ):
+        check_convolutions(channels, stride)
         height, width, fan_in = image
         keys = jax.random.split(key, 5)
         layers = []
@@ -47,15 +49,26 @@ class Conv4(eqx.Module):
         self.convolutions = tuple(layers)
         self.head = Linear(height * width * channels, outputs, key=keys[4])
 
-    def __call__(self, image: Shaped[Array, "h w c"]) -> Float[Array, " outputs"]:
-        """Logits (or predictions) for one image."""
-        return self.for_shots(image[None])[0]
-
-    def for_shots(
-        self, images: Shaped[Array, "n h w c"], count: Int[Array, ""] | None = None
-    ) -> Float[Array, "n outputs"]:
-        """Those of many images, of which only the first `count` matter: a GPU leaves the others out."""
-        h = as_float(images)
+    def for_shots(self, x: Shaped[Array, "n h w c"], count: Int[Array, ""] | None = None) -> Float[Array, "n outputs"]:
+        """Logits (or predictions) for many images, of which only the first `count` matter."""
+        h = as_float(x)
         for convolution in self.convolutions:
             h = leaky_relu(convolution.for_shots(h, count))
         return jax.vmap(self.head)(h.reshape(h.shape[0], -1))
+
+
+def make_conv4(
+    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 32, stride: int = 2
+) -> Conv4:
+    """Conv4 for images of shape (height, width, channels).
+
+    Args:
+        shape: of one image.
+        outputs: number of classes, or of targets.
+        key: draws the initial weights.
+        channels: of every convolution.
+        stride: of every convolution, 1 or 2.
+    """
+    check_shape("conv4", shape, "height, width, channels")
+    height, width, depth = shape
+    return Conv4((height, width, depth), outputs, channels, stride, key=key)

@@ -1,4 +1,4 @@
-"""The layers the networks are made of, each for one example; convolutions for many, too."""
+"""The layers that the networks are made of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from anyshot.networks.batched import Batched
 from anyshot.networks.bias import add_bias
 from anyshot.networks.convolution import convolve
 
 SLOPE = 0.01  # of the leaky ReLU; the paper gives none, this is JAX's and PyTorch's
 
 
-class Convolution(eqx.Module):
+class Convolution(Batched):
     """A 3x3 convolution with padding 1 and a bias."""
 
     weight: Float[Array, "out k"]
@@ -28,15 +29,9 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros(channels_out)
         self.stride = stride
 
-    def __call__(self, image: Float[Array, "h w in"]) -> Float[Array, "i j out"]:
-        """Convolve one image."""
-        return self.for_shots(image[None])[0]
-
-    def for_shots(
-        self, images: Float[Array, "n h w in"], count: Int[Array, ""] | None = None
-    ) -> Float[Array, "n i j out"]:
+    def for_shots(self, x: Float[Array, "n h w in"], count: Int[Array, ""] | None = None) -> Float[Array, "n i j out"]:
         """Convolve images of which only the first `count` matter."""
-        return add_bias(convolve(images, self.weight, self.stride, count), self.bias)
+        return add_bias(convolve(x, self.weight, self.stride, count), self.bias)
 
 
 class Linear(eqx.Module):

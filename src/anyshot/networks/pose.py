@@ -1,49 +1,69 @@
-"""A regressor for the orientation of an object in a grey 128x128 image."""
+"""A network for grey images, made to predict the orientation of an object in one of 128x128."""
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from anyshot.networks.batched import Batched
 from anyshot.networks.conv4 import Conv4
 from anyshot.networks.layers import as_float
+from anyshot.networks.sizes import check_shape
 
 
-class PoseRegressor(eqx.Module):
+class PoseRegressor(Batched):
     """The mean of every 2x2 pixels (128x128 becomes 64x64), then the Rainbow MNIST network with the targets as outputs.
 
     The paper does not describe its pose network. At full size the first layer's activations alone are most of a step,
     20 ms of memory traffic on an H200 with 25 tasks; an orientation can be seen at half the size.
 
     Args:
-        side: height and width of the images.
-        targets: numbers to predict.
+        image: height and width of the images.
+        outputs: numbers to predict, or classes.
         channels: of every convolution.
         stride: 2 or 1.
         key: draws the initial weights.
 
-    >>> net = PoseRegressor(side=32, key=jax.random.key(0))
+    >>> net = PoseRegressor((32, 32), key=jax.random.key(0))
     >>> print(net(jnp.zeros((32, 32))).shape)
     (1,)
     """
 
     halved: Conv4
 
-    def __init__(self, side: int = 128, targets: int = 1, channels: int = 32, stride: int = 2, *, key: Key[Array, ""]):
-        half = (side + 1) // 2
-        self.halved = Conv4((half, half, 1), targets, channels, stride, key=key)
+    def __init__(
+        self,
+        image: tuple[int, int] = (128, 128),
+        outputs: int = 1,
+        channels: int = 32,
+        stride: int = 2,
+        *,
+        key: Key[Array, ""],
+    ):
+        height, width = image
+        self.halved = Conv4(((height + 1) // 2, (width + 1) // 2, 1), outputs, channels, stride, key=key)
 
-    def __call__(self, image: Shaped[Array, "side side"]) -> Float[Array, " targets"]:
-        """The prediction for one grey image."""
-        return self.for_shots(image[None])[0]
+    def for_shots(self, x: Shaped[Array, "n h w"], count: Int[Array, ""] | None = None) -> Float[Array, "n outputs"]:
+        """Predictions for many grey images, of which only the first `count` matter."""
+        return self.halved.for_shots(jax.vmap(halve)(as_float(x))[..., None], count)
 
-    def for_shots(
-        self, images: Shaped[Array, "n side side"], count: Int[Array, ""] | None = None
-    ) -> Float[Array, "n targets"]:
-        """Those for many images, of which only the first `count` matter."""
-        return self.halved.for_shots(jax.vmap(halve)(as_float(images))[..., None], count)
+
+def make_pose(
+    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 32, stride: int = 2
+) -> PoseRegressor:
+    """PoseRegressor for grey images of shape (height, width).
+
+    Args:
+        shape: of one image.
+        outputs: numbers to predict, or classes.
+        key: draws the initial weights.
+        channels: of every convolution.
+        stride: of every convolution, 1 or 2.
+    """
+    check_shape("pose", shape, "height, width")
+    height, width = shape
+    return PoseRegressor((height, width), outputs, channels, stride, key=key)
 
 
 def halve(image: Float[Array, "h w"]) -> Float[Array, "i j"]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import equinox as eqx
 import jax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
+from anyshot.errors import InputError
+from anyshot.networks.batched import Batched
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
+from anyshot.networks.sizes import check_convolutions, check_shape
 
 
-class Siamese(eqx.Module):
+class Siamese(Batched):
     """One trunk for both images (2 convolutions, pool, 2 convolutions, pool), both embeddings joined, a linear layer.
 
     Args:
@@ -35,8 +37,11 @@ class Siamese(eqx.Module):
         *,
         key: Key[Array, ""],
     ):
+        check_convolutions(channels)
         keys = jax.random.split(key, 5)
         height, width, channels_in = image
+        if min(height, width) < 4:
+            raise InputError(f"siamese pools twice and needs images of at least 4x4 pixels, got {height}x{width}")
         self.trunk = (
             (Convolution(channels_in, channels, key=keys[0]), Convolution(channels, channels, key=keys[1])),
             (Convolution(channels, channels, key=keys[2]), Convolution(channels, channels, key=keys[3])),
@@ -44,17 +49,26 @@ class Siamese(eqx.Module):
         embedding = (height // 4) * (width // 4) * channels
         self.head = Linear(2 * embedding, outputs, key=keys[4])
 
-    def __call__(self, pair: Shaped[Array, "2 h w c"]) -> Float[Array, " outputs"]:
-        """Logits for one ordered pair (reference, query)."""
-        return self.for_shots(pair[None])[0]
-
     def for_shots(
-        self, pairs: Shaped[Array, "n 2 h w c"], count: Int[Array, ""] | None = None
+        self, x: Shaped[Array, "n 2 h w c"], count: Int[Array, ""] | None = None
     ) -> Float[Array, "n outputs"]:
-        """Those of many pairs, of which only the first `count` matter: a GPU leaves the others out."""
-        h = as_float(pairs).reshape(-1, *pairs.shape[2:])
+        """Logits for many ordered pairs (reference, query), of which only the first `count` matter."""
+        h = as_float(x).reshape(-1, *x.shape[2:])
         for block in self.trunk:
             for convolution in block:
                 h = leaky_relu(convolution.for_shots(h, None if count is None else 2 * count))
             h = jax.vmap(max_pool)(h)
-        return jax.vmap(self.head)(h.reshape(pairs.shape[0], -1))
+        return jax.vmap(self.head)(h.reshape(x.shape[0], -1))
+
+
+def make_siamese(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64) -> Siamese:
+    """Siamese for pairs of images, shape (2, height, width, channels).
+
+    Args:
+        shape: of one pair.
+        outputs: number of logits.
+        key: draws the initial weights.
+        channels: of every convolution.
+    """
+    check_shape("siamese", shape, "2, height, width, channels")
+    return Siamese((shape[1], shape[2], shape[3]), outputs, channels, key=key)

@@ -38,7 +38,7 @@ def tile(axis: int, size: int) -> Array:
 
 
 def first_of_tile(axis: int, size: int) -> Array:
-    """The first of them."""
+    """The first index of this program's tile."""
     return pl.program_id(axis) * size
 
 
@@ -48,7 +48,7 @@ def below(tile: Array, size: int) -> Array:
 
 
 def within(index: Index, size: int) -> Any:
-    """Whether an index that may be negative is."""
+    """Whether an index, which may be negative, is inside an axis of this size."""
     return (index >= 0) & (index < size)
 
 

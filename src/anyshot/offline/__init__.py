@@ -1,18 +1,18 @@
-"""Meta-training on a set of tasks and k-shot evaluation on unseen ones (paper, section 6.1)."""
+"""Meta-training on some tasks, and k-shot evaluation on others (paper, section 6.1)."""
 
 from typing import TYPE_CHECKING
 
-from anyshot.lazily import lazily
-from anyshot.offline.plan import Plan
+from anyshot.lazy_imports import lazy_getattr
+from anyshot.offline.protocol import OfflineProtocol
 
 if TYPE_CHECKING:
     from anyshot.offline.evaluation import Scores, evaluate
     from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
     from anyshot.offline.split import Split, split_for
 
-__all__ = ["OfflineLoop", "OfflineState", "Plan", "Scores", "Split", "Trained", "evaluate", "split_for"]
+__all__ = ["OfflineLoop", "OfflineProtocol", "OfflineState", "Scores", "Split", "Trained", "evaluate", "split_for"]
 
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "evaluation": ("Scores", "evaluate"),
@@ -20,3 +20,7 @@ __getattr__ = lazily(
         "split": ("Split", "split_for"),
     },
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,4 +1,4 @@
-"""K-shot accuracy on tasks, for several K, from as many episodes as it takes to be certain enough."""
+"""Accuracy and loss on tasks for several numbers of shots, from as many episodes as the standard error requires."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from anyshot.adaptation import Episodes
 from anyshot.offline.split import Draw
+from anyshot.shots import Episodes
 from anyshot.tasks import ClassTasks
 
 if TYPE_CHECKING:
     from anyshot.offline.loop import OfflineLoop
 
-FEWEST_ROUNDS = 20  # with fewer, the spread of the rounds' means says little
-ROUNDS_A_DISPATCH = 5
+MIN_ROUNDS = 20  # with fewer, the standard error is not reliable
+ROUNDS_PER_CALL = 5  # of the compiled function
 
 
 class Scores(eqx.Module):
-    """What came out for each number of shots: means over episodes, and their standard errors.
+    """The result of a test: for each number of shots, means over episodes and their standard errors.
 
     Accuracy and its error are NaN in a regression.
     """
@@ -41,73 +41,73 @@ def evaluate(
     tests: Draw,
     learner: PyTree[Any],
     key: Key[Array, ""],
-    tell: Callable[[int], None] = lambda episodes: None,
-    rounds_of: Callable[..., Any] | None = None,
+    count_episodes: Callable[[int], None] = lambda episodes: None,
+    compiled_rounds: Callable[..., Any] | None = None,
 ) -> Scores:
     """Test a learner's state.
 
-    A round is one episode of every task and number of shots, so the spread between tasks, which are all there, does not
-    blur the mean; its standard error is that of the rounds' means. Rounds are added until the plan's certainty is
-    reached or its episodes are used up.
+    A round has one episode of each task, which is tested with each number of shots. Every round covers all tasks, so
+    differences between tasks do not add to the standard error, which is that of the mean over rounds. Rounds are added
+    until the protocol's `standard_error` or `max_episodes` is reached.
 
     Args:
-        loop: the learner, the plan and the loss.
+        loop: the learner, the protocol and the loss.
         tests: draws the episodes.
         learner: the state to test.
         key: draws everything random.
-        tell: called with the number of episodes so far.
-        rounds_of: `some_rounds`, compiled; give it to compile once for several tests.
+        count_episodes: called with the number of episodes so far.
+        compiled_rounds: `some_rounds`, compiled. Give it to compile once for several tests.
     """
-    plan, each = loop.plan, _tasks_a_round(tests)
-    rounds_of = rounds_of or eqx.filter_jit(some_rounds)
+    protocol, each = loop.protocol, _tasks_a_round(tests)
+    compiled_rounds = compiled_rounds or eqx.filter_jit(some_rounds)
     found: list[Any] = []
     while True:
-        first = jnp.asarray(ROUNDS_A_DISPATCH * len(found), jnp.int32)
-        found.append(jax.device_get(rounds_of(loop, tests, learner, key, first)))
+        first = jnp.asarray(ROUNDS_PER_CALL * len(found), jnp.int32)
+        found.append(jax.device_get(compiled_rounds(loop, tests, learner, key, first)))
         accuracy, loss = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))
         rounds = len(loss)
-        tell(rounds * each)
-        with np.errstate(all="ignore"):  # a model that has diverged gives what is not finite, which the caller sees
+        count_episodes(rounds * each)
+        with np.errstate(all="ignore"):  # of a model that has diverged; the caller checks whether losses are finite
             errors = [values.std(axis=0, ddof=1) / np.sqrt(rounds) for values in (accuracy, loss)]
             wide = 100 * (errors[0] if loop.classification else errors[1] / np.abs(loss.mean(axis=0)))
-        certain = rounds >= FEWEST_ROUNDS and bool(np.all(wide <= plan.standard_error))
-        if certain or rounds * each >= plan.most_episodes:
+        certain = rounds >= MIN_ROUNDS and bool(np.all(wide <= protocol.standard_error))
+        if certain or rounds * each >= protocol.max_episodes:
             return Scores(
-                plan.test_shots, accuracy.mean(axis=0), errors[0], loss.mean(axis=0), errors[1], rounds * each
+                protocol.test_shots, accuracy.mean(axis=0), errors[0], loss.mean(axis=0), errors[1], rounds * each
             )
 
 
 def some_rounds(
     loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""], first: Int[Array, ""]
 ) -> tuple[Float[Array, "rounds shots"], Float[Array, "rounds shots"]]:
-    """Accuracy and loss of a few rounds of episodes, from round number `first` on."""
-    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(first + jnp.arange(ROUNDS_A_DISPATCH))
+    """Accuracy and loss of `ROUNDS_PER_CALL` rounds of episodes, from round number `first` on."""
+    keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(first + jnp.arange(ROUNDS_PER_CALL))
     return jax.lax.map(lambda one: _round(loop, tests, learner, one), keys)
 
 
-def tried(
+def try_out(
     loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""], episodes: int
 ) -> tuple[Float[Array, " shots"], Float[Array, " shots"]]:
-    """Mean accuracy and loss for each number of shots over at least so many episodes."""
+    """Mean accuracy and loss for each number of shots, over at least `episodes` episodes."""
     rounds = -(-episodes // _tasks_a_round(tests))
     accuracy, loss = jax.lax.map(lambda one: _round(loop, tests, learner, one), jax.random.split(key, rounds))
     return jnp.mean(accuracy, axis=0), jnp.mean(loss, axis=0)
 
 
 def _tasks_a_round(tests: Draw) -> int:
-    return tests.plan.tasks_per_update if isinstance(tests.tasks, ClassTasks) else tests.tasks.tasks
+    return tests.protocol.tasks_per_update if isinstance(tests.tasks, ClassTasks) else tests.tasks.num_tasks
 
 
 def _round(
     loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""]
 ) -> tuple[Float[Array, " shots"], Float[Array, " shots"]]:
-    """One episode of every task, tested with its first s shots for every s."""
-    tasks, shots = _tasks_a_round(tests), jnp.asarray(tests.plan.test_shots, jnp.int32)
+    """Accuracy and loss of one episode of each task, tested with its first s shots for each s in `test_shots`."""
+    tasks, shots = _tasks_a_round(tests), jnp.asarray(tests.protocol.test_shots, jnp.int32)
     state, static = eqx.partition(learner, eqx.is_array)
 
     def of_task(one: tuple[Key[Array, ""], Int[Array, ""]]) -> Any:
         key, task = one
-        most = jnp.asarray(tests.plan.test_shots[-1], jnp.int32)
+        most = jnp.asarray(tests.protocol.test_shots[-1], jnp.int32)
         episode = tests.episode(key, task, most)
 
         def of_shots(count: Int[Array, ""]) -> tuple[Float[Array, ""], Float[Array, ""]]:
@@ -117,7 +117,9 @@ def _round(
         return jax.vmap(of_shots)(shots)
 
     keys = jax.random.split(key, tasks)
-    accuracy, loss = jax.lax.map(of_task, (keys, jnp.arange(tasks)), batch_size=min(tasks, tests.plan.tasks_per_update))
+    accuracy, loss = jax.lax.map(
+        of_task, (keys, jnp.arange(tasks)), batch_size=min(tasks, tests.protocol.tasks_per_update)
+    )
     return jnp.mean(accuracy, axis=0), jnp.mean(loss, axis=0)
 
 

@@ -1,7 +1,7 @@
-"""Meta-training: rounds of updates on training tasks, each followed by a trial on validation tasks; all compiled.
+"""Meta-training as one compiled function: rounds of updates on training tasks, and trials on validation tasks.
 
-What did best in a trial is kept, and is what is tested in the end. Training stops when its steps are used up, or when a
-number of trials (the patience) brought nothing better.
+The state with the best score in a trial is kept, and is tested in the end. Training stops when all steps are used, or
+after a number of trials (the patience) without a better score.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from anyshot.adaptation import Loss
 from anyshot.errors import InputError
 from anyshot.learners import Drawn, Learner
-from anyshot.offline.evaluation import tried
-from anyshot.offline.plan import Plan
+from anyshot.offline.evaluation import try_out
+from anyshot.offline.protocol import OfflineProtocol
 from anyshot.offline.split import Draw, Split
 from anyshot.rounds import all_finite, run_rounds
 
-TRIAL = 0  # trials draw the same episodes each time, so that scores differ by the model alone
+TRIAL = 0  # all trials use this number to draw their episodes, so that scores differ only because of the model
 
 
 class OfflineState(eqx.Module):
-    """Where training is: all of it, so that saving this and reading it back changes nothing.
+    """The complete state of training: a run that is saved here and resumed goes on as if nothing had happened.
 
     Args:
-        learner: the method's state.
-        best: the one that did best in a trial.
-        best_score: what it reached.
-        best_round: when.
-        rounds: done so far; draws the next round's random numbers.
-        finite: whether every loss of a trial and every number of the learner's state has been finite.
+        learner: the learner's state.
+        best: the state with the best score in a trial.
+        best_score: its score.
+        best_round: its round.
+        rounds: the number of rounds so far. It determines the random numbers of the next one.
+        finite: whether the losses of the last trial and the learner's state are finite.
     """
 
     learner: PyTree[Any]
@@ -46,7 +46,10 @@ class OfflineState(eqx.Module):
 
 
 class Trained(NamedTuple):
-    """What one round found; accuracy and loss for each number of shots, NaN without validation tasks."""
+    """The result of one round. Accuracy and loss have a value for each number of shots.
+
+    Accuracy is NaN in a regression. Without validation tasks both are NaN.
+    """
 
     round: Int[Array, ""]
     accuracy: Float[Array, " shots"]
@@ -59,18 +62,18 @@ class Trained(NamedTuple):
 
 
 class OfflineLoop(eqx.Module):
-    """A learner in a plan: `start` it, then `run` rounds.
+    """Trains a learner under a protocol: `start`, then `run` until it has ended.
 
     Args:
-        learner: the method; it must want episodes only.
-        plan: the rules.
-        loss: of one datapoint.
-        classification: whether accuracy has a meaning.
-        dispatch: rounds in one call of the compiled function, at most.
+        learner: the method. It may want nothing but episodes.
+        protocol: the rules.
+        loss: the loss of one datapoint, a function of (output, label).
+        classification: whether labels are classes, so that there is an accuracy.
+        dispatch: the largest number of rounds in one call of the compiled function.
     """
 
     learner: Learner
-    plan: Plan = eqx.field(static=True)
+    protocol: OfflineProtocol = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     classification: bool = eqx.field(static=True)
     dispatch: int = eqx.field(static=True, default=20)
@@ -78,7 +81,7 @@ class OfflineLoop(eqx.Module):
     def __check_init__(self) -> None:
         if self.learner.wants != frozenset({"episodes"}):
             wanted = ", ".join(sorted(self.learner.wants))
-            raise InputError(f"offline there are only episodes to learn from, but the learner wants {wanted}")
+            raise InputError(f"offline a learner can want episodes only, but {self.learner.name} wants {wanted}")
 
     def start(self, split: Split, key: Key[Array, ""]) -> OfflineState:
         """The state before the first round."""
@@ -89,16 +92,16 @@ class OfflineLoop(eqx.Module):
 
     def ended(self, state: OfflineState) -> Bool[Array, ""]:
         """Whether training is over."""
-        stale = state.rounds - state.best_round >= self.plan.patience
-        return (state.rounds >= self.plan.rounds) | (stale & (self.plan.validation_tasks > 0))
+        stale = state.rounds - state.best_round >= self.protocol.patience
+        return (state.rounds >= self.protocol.rounds) | (stale & (self.protocol.validation_tasks > 0))
 
     def run(
         self, split: Split, state: OfflineState, key: Key[Array, ""], rounds: Int[Array, ""]
     ) -> tuple[OfflineState, Trained, Int[Array, ""]]:
-        """Up to `rounds` rounds, stopping at the end or at a number that is not finite.
+        """Run up to `rounds` rounds. Stops at the end of training, or at a number that is not finite.
 
         Returns:
-            the state, records with a leading axis of length `dispatch`, and how many of them are filled.
+            The state, the records with a leading axis of length `dispatch`, and the number of records that are filled.
         """
         return run_rounds(
             lambda state: self.round(split, state, key),
@@ -109,18 +112,18 @@ class OfflineLoop(eqx.Module):
         )
 
     def round(self, split: Split, state: OfflineState, key: Key[Array, ""]) -> tuple[OfflineState, Trained]:
-        """`every` meta-updates, then a trial."""
-        learner, metrics = self.learned(split, state.learner, jax.random.fold_in(key, 1 + state.rounds))
-        shots = len(self.plan.test_shots)
+        """Run one round: `steps_per_trial` meta-updates, then a trial."""
+        learner, metrics = self.run_updates(split, state.learner, jax.random.fold_in(key, 1 + state.rounds))
+        shots = len(self.protocol.test_shots)
         if split.validation is None:
             accuracy, loss = jnp.full(shots, jnp.nan), jnp.full(shots, jnp.nan)
             score = state.best_score
             better = tried_well = jnp.asarray(True)
         else:
-            trial, of_trial = Draw.test(split.validation, self.plan), jax.random.fold_in(key, TRIAL)
-            accuracy, loss = tried(self, trial, learner, of_trial, self.plan.validation_episodes)
+            trial, of_trial = Draw.test(split.validation, self.protocol), jax.random.fold_in(key, TRIAL)
+            accuracy, loss = try_out(self, trial, learner, of_trial, self.protocol.validation_episodes)
             score = jnp.mean(accuracy if self.classification else -loss)
-            # Outputs that are not finite have an accuracy all the same, so the losses must tell.
+            # Outputs that are not finite still have an accuracy, so the losses are checked.
             tried_well = jnp.all(jnp.isfinite(loss))
             better = tried_well & (score > state.best_score)
         best = jax.tree.map(
@@ -138,12 +141,12 @@ class OfflineLoop(eqx.Module):
         record = Trained(rounds, accuracy, loss, score, better, self.ended(new), metrics, self.learner.rates(learner))
         return new, record
 
-    def learned(
+    def run_updates(
         self, split: Split, learner: PyTree[Any], key: Key[Array, ""]
     ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-        """The learner after a round's updates, and the mean of what they reported."""
-        plan = self.plan
-        draw = Draw(split.train, plan, plan.max_shots, plan.queries, held=False)
+        """The learner's state after the updates of a round, and the mean of each metric over them."""
+        protocol = self.protocol
+        draw = Draw(split.train, protocol, protocol.max_shots, protocol.queries, from_test_rows=False)
         arrays, static = eqx.partition(learner, eqx.is_array)
 
         def update(arrays: PyTree[Any], key: Key[Array, ""]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
@@ -153,5 +156,5 @@ class OfflineLoop(eqx.Module):
             )
             return eqx.filter(new, eqx.is_array), metrics
 
-        arrays, metrics = lax.scan(update, arrays, jax.random.split(key, plan.every))
+        arrays, metrics = lax.scan(update, arrays, jax.random.split(key, protocol.steps_per_trial))
         return eqx.combine(arrays, static), jax.tree.map(jnp.mean, metrics)

@@ -1,4 +1,4 @@
-"""Which tasks train, which decide when to stop, and which are unseen; and episodes drawn from them."""
+"""The tasks for training, for validation and for the test; and episodes drawn from them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from anyshot.adaptation import Episodes, Shots
 from anyshot.errors import InputError
-from anyshot.offline.plan import Plan
+from anyshot.offline.protocol import OfflineProtocol
+from anyshot.shots import Episodes, Shots
 from anyshot.tasks import ClassTasks, TaskSet
 from anyshot.tasks.randomness import permutation
 
 
 class Split(eqx.Module):
-    """Three sets of tasks, no task in two of them.
+    """The tasks of an experiment in three parts. A task is in one of them only.
 
     Args:
-        train: to learn from.
-        validation: to decide when to stop; None: nothing decides.
-        test: unseen until the end.
+        train: tasks to learn from.
+        validation: tasks that decide when to stop; None if there are none.
+        test: tasks that are not used until the end.
     """
 
     train: TaskSet
@@ -35,57 +35,60 @@ class Split(eqx.Module):
         for part, tasks in parts.items():
             for name in tasks.task_names if tasks is not None else ():
                 if seen.setdefault(name, part) != part:
-                    raise InputError(f"task {name!r} is in {seen[name]} and in {part}; a task may be in one of them")
+                    raise InputError(f"task {name!r} is in {seen[name]} and in {part}; it may be in one of them only")
 
 
-def split_for(tasks: TaskSet, plan: Plan) -> Split:
-    """The first tasks train, the last few of those validate, and the tasks behind them are the unseen ones.
-
-    What cannot be done is refused here, before any work.
-    """
-    train = tasks.train_tasks if plan.train_tasks is None else plan.train_tasks
-    if not 0 < train < tasks.tasks:
+def split_for(tasks: TaskSet, protocol: OfflineProtocol) -> Split:
+    """Split a task set as a protocol says. Raises `InputError` if the task set is too small, or of the wrong kind."""
+    train = tasks.train_tasks if protocol.train_tasks is None else protocol.train_tasks
+    if not 0 < train < tasks.num_tasks:
         raise InputError(
-            f"train_tasks must leave unseen tasks to test on: {tasks.name} has {tasks.tasks} tasks, got {train}"
+            f"train_tasks must leave unseen tasks to test on: {tasks.name} has {tasks.num_tasks} tasks, got {train}"
         )
-    test = tasks.tasks - train if plan.test_tasks is None else plan.test_tasks
-    if train + test > tasks.tasks:
+    test = tasks.num_tasks - train if protocol.test_tasks is None else protocol.test_tasks
+    if train + test > tasks.num_tasks:
         raise InputError(
-            f"train_tasks {train} and test_tasks {test} overlap: {tasks.name} has {tasks.tasks} tasks in all"
+            f"train_tasks {train} and test_tasks {test} overlap: {tasks.name} has {tasks.num_tasks} tasks in all"
         )
-    if plan.validation_tasks >= train:
+    if protocol.validation_tasks >= train:
         raise InputError(
-            f"validation_tasks must be less than the {train} tasks to train on, got {plan.validation_tasks}"
+            f"validation_tasks must be less than the {train} tasks to train on, got {protocol.validation_tasks}"
         )
-    learned = train - plan.validation_tasks
-    order = range(tasks.tasks) if plan.order is None else permutation(tasks.tasks, plan.order, "offline").tolist()
+    learned = train - protocol.validation_tasks
+    order = (
+        range(tasks.num_tasks)
+        if protocol.order is None
+        else permutation(tasks.num_tasks, protocol.order, "offline").tolist()
+    )
     split = Split(
         tasks.select(order[:learned]),
-        tasks.select(order[learned:train]) if plan.validation_tasks else None,
+        tasks.select(order[learned:train]) if protocol.validation_tasks else None,
         tasks.select(order[train : train + test]),
     )
-    _check_fits(tasks, split, plan)
+    _check_fits(tasks, split, protocol)
     return split
 
 
-def _check_fits(tasks: TaskSet, split: Split, plan: Plan) -> None:
-    if isinstance(tasks, ClassTasks) != (plan.ways is not None):
-        need = "needs ways, such as 5" if plan.ways is None else "has labels of its own, so ways must be None"
-        raise InputError(f"ways is {plan.ways}, but {tasks.name} {need}")
+def _check_fits(tasks: TaskSet, split: Split, protocol: OfflineProtocol) -> None:
+    if isinstance(tasks, ClassTasks) != (protocol.ways is not None):
+        need = "needs ways, such as 5" if protocol.ways is None else "has labels of its own, so ways must be None"
+        raise InputError(f"ways is {protocol.ways}, but {tasks.name} {need}")
     parts = {"train": split.train, "validation": split.validation, "test": split.test}
     for part, some in parts.items():
-        if some is not None and plan.ways is not None and plan.ways > some.tasks:
-            raise InputError(f"ways is {plan.ways}, but only {some.tasks} classes of {tasks.name} are for {part}")
-        if some is not None and tasks.unit == 2 and some.tasks < 2:
+        if some is not None and protocol.ways is not None and protocol.ways > some.num_tasks:
+            raise InputError(
+                f"ways is {protocol.ways}, but only {some.num_tasks} classes of {tasks.name} are for {part}"
+            )
+        if some is not None and tasks.unit == 2 and some.num_tasks < 2:
             raise InputError(f"{part} has one task of {tasks.name}, but a pair of two classes needs two")
-    given, held, most = tasks.given.shape[1], tasks.held.shape[1], plan.test_shots[-1]
-    if plan.ways is not None:  # shots and queries are drawings of one class
-        _check_enough("max_shots and queries", plan.max_shots + plan.queries, given, tasks.name)
-        _check_enough("test_shots and test_queries", most + plan.test_queries, given, tasks.name)
+    train_rows, test_rows, most = tasks.train_rows.shape[1], tasks.test_rows.shape[1], protocol.test_shots[-1]
+    if protocol.ways is not None:  # shots and queries are drawings of one class
+        _check_enough("max_shots and queries", protocol.max_shots + protocol.queries, train_rows, tasks.name)
+        _check_enough("test_shots and test_queries", most + protocol.test_queries, train_rows, tasks.name)
     elif tasks.unit == 1:  # pairs are made anew at every draw, as many as one likes
-        _check_enough("max_shots and queries", plan.max_shots + plan.queries, given, tasks.name)
-        _check_enough("test_shots", most, given, tasks.name)
-        _check_enough("test_queries", plan.test_queries, held, tasks.name)
+        _check_enough("max_shots and queries", protocol.max_shots + protocol.queries, train_rows, tasks.name)
+        _check_enough("test_shots", most, train_rows, tasks.name)
+        _check_enough("test_queries", protocol.test_queries, test_rows, tasks.name)
 
 
 def _check_enough(what: str, wanted: int, there: int, name: str) -> None:
@@ -94,57 +97,57 @@ def _check_enough(what: str, wanted: int, there: int, name: str) -> None:
 
 
 class Draw(eqx.Module):
-    """Episodes of a set of tasks, for training or for a test.
+    """Draws episodes of a set of tasks, for training or for a test.
 
     Args:
-        tasks: drawn from.
-        plan: the rules.
-        size: shots of an episode, padding included (for each class, if there are ways).
-        queries: datapoints that validate it.
-        held: whether queries come from the examples that are held for tests.
+        tasks: the tasks.
+        protocol: the rules.
+        size: the number of shots in an episode, including padding; with ways, of each class.
+        queries: the number of datapoints that validate an episode; with ways, of each class.
+        from_test_rows: whether queries come from the test rows of a task; else they come from its train rows.
     """
 
     tasks: TaskSet
-    plan: Plan = eqx.field(static=True)
+    protocol: OfflineProtocol = eqx.field(static=True)
     size: int = eqx.field(static=True)
     queries: int = eqx.field(static=True)
-    held: bool = eqx.field(static=True)
+    from_test_rows: bool = eqx.field(static=True)
 
     @classmethod
-    def test(cls, tasks: TaskSet, plan: Plan) -> Draw:
-        """Episodes of a test, or of a trial."""
-        return cls(tasks, plan, plan.test_shots[-1], plan.test_queries, held=True)
+    def test(cls, tasks: TaskSet, protocol: OfflineProtocol) -> Draw:
+        """For a test, or for a trial on validation tasks."""
+        return cls(tasks, protocol, protocol.test_shots[-1], protocol.test_queries, from_test_rows=True)
 
     @property
     def each(self) -> int:
-        """Datapoints of a shot: one, or one of each class."""
-        return self.plan.ways or 1
+        """The number of datapoints in a shot: one, or with ways one of each class."""
+        return self.protocol.ways or 1
 
     def episode(self, key: Key[Array, ""], task: Int[Array, ""], shots: Int[Array, ""]) -> Episodes:
-        """One episode of a task (with ways: of any classes) with so many shots."""
+        """Draw an episode of a task with this number of shots. With ways, classes are drawn and `task` is not used."""
         if isinstance(self.tasks, ClassTasks):
             drawn = self.tasks.episode(key, self.each, self.size, self.queries)
             return Episodes(Shots(drawn.train.x, drawn.train.y, shots * self.each), drawn.val)
         of_shots, of_queries = jax.random.split(key)
-        if self.held:
-            rows = self.tasks.draw(of_shots, task, self.size, "given")
-            queries = self.tasks.draw(of_queries, task, self.queries, "held")
-        else:  # different datapoints: one that was adapted on would measure nothing
-            both = self.tasks.draw(of_shots, task, self.size + self.queries, "given")
+        if self.from_test_rows:
+            rows = self.tasks.draw(of_shots, task, self.size, "train")
+            queries = self.tasks.draw(of_queries, task, self.queries, "test")
+        else:  # one draw for both, so that queries differ from the shots
+            both = self.tasks.draw(of_shots, task, self.size + self.queries, "train")
             rows, queries = both[: self.size], both[self.size :]
         return Episodes(self._shots(rows, shots), self._shots(queries, self.queries))
 
     def training(self, key: Key[Array, ""]) -> Episodes:
-        """A meta-batch: tasks uniform, with replacement; K uniform from the least to the most.
+        """Draw a meta-batch: tasks uniform with replacement, K uniform over min_shots..max_shots.
 
-        K may be odd on pairs, too, of which the last is then as often one of one class as of two: one shot is tested.
+        On pairs K may be odd, because a test may have one shot. The last pair is then of one class as often as of two.
         """
-        plan = self.plan
+        protocol = self.protocol
         of_tasks, of_shots, of_episodes = jax.random.split(key, 3)
-        shape = (plan.tasks_per_update,)
-        tasks = jax.random.randint(of_tasks, shape, 0, self.tasks.tasks)
-        shots = jax.random.randint(of_shots, shape, plan.least_shots, plan.max_shots + 1)
-        return jax.vmap(self.episode)(jax.random.split(of_episodes, plan.tasks_per_update), tasks, shots)
+        shape = (protocol.tasks_per_update,)
+        tasks = jax.random.randint(of_tasks, shape, 0, self.tasks.num_tasks)
+        shots = jax.random.randint(of_shots, shape, protocol.min_shots, protocol.max_shots + 1)
+        return jax.vmap(self.episode)(jax.random.split(of_episodes, protocol.tasks_per_update), tasks, shots)
 
     def _shots(self, rows: Any, count: Any) -> Shots:
         x, y = self.tasks.look_up(rows)

@@ -1,19 +1,22 @@
-"""Online incremental learning: the stream, the buffer, algorithm 1 and its ledger."""
+"""Online learning (algorithm 1): the stream, the buffer, and the loop."""
 
 from typing import TYPE_CHECKING
 
-from anyshot.lazily import lazily
-from anyshot.online.ledger import Ledger
-from anyshot.online.protocol import Protocol
+from anyshot.lazy_imports import lazy_getattr
+from anyshot.online.protocol import OnlineProtocol
 
 if TYPE_CHECKING:
     from anyshot.online.buffer import Buffer
     from anyshot.online.loop import OnlineLoop, OnlineState, Record
     from anyshot.online.stream import Stream, make_stream
 
-__all__ = ["Buffer", "Ledger", "OnlineLoop", "OnlineState", "Protocol", "Record", "Stream", "make_stream"]
+__all__ = ["Buffer", "OnlineLoop", "OnlineProtocol", "OnlineState", "Record", "Stream", "make_stream"]
 
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     {"buffer": ("Buffer",), "loop": ("OnlineLoop", "OnlineState", "Record"), "stream": ("Stream", "make_stream")},
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

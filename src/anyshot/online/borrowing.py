@@ -1,7 +1,7 @@
-"""The data-generating scheme of the comparison with ProtoNet (paper, section 6.2): every class has a shot.
+"""Shots of every class, if need be from earlier tasks: the scheme of the comparison with ProtoNet (section 6.2).
 
 "When we do not have the support datapoints for a particular class in the current task, we [...] sampl[e] data of this
-class from previous tasks." Both methods of that comparison are given shots completed in this way.
+class from previous tasks." In that comparison both methods are given such shots.
 """
 
 from __future__ import annotations
@@ -10,23 +10,32 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from anyshot.adaptation import Shots
 from anyshot.online.flat import flat_rows
 from anyshot.online.stream import Stream
+from anyshot.shots import Shots
 from anyshot.tasks.taskset import gather
 
-LOOKED_AT = 500  # datapoints of earlier tasks drawn to find one of each class; a class in 10 is missed with 1e-23
+# Datapoints of earlier tasks that are drawn to find one of each class. With 10 equally frequent classes, the
+# probability that a class is not among them is 1e-23.
+CANDIDATES = 500
 
 
-def completed(
+def fill_missing_classes(
     stream: Stream, received: Int[Array, " positions"], position: Int[Array, ""], shots: Shots, key: Key[Array, ""]
 ) -> Shots:
-    """The shots of a task, and behind them one of each class they lack, drawn from what earlier tasks have received.
+    """Add to the shots of a task one datapoint of each class that has none, taken from earlier tasks.
 
-    A class that no earlier task has shown either stays without.
+    A class of which the earlier tasks have received nothing either stays without a shot.
+
+    Args:
+        stream: the stream.
+        received: the number of datapoints received at each position of the stream.
+        position: of the task.
+        shots: of the task.
+        key: draws the datapoints.
     """
     earlier = jnp.where(jnp.arange(stream.positions) < position, received, 0)
-    rows, _, there = flat_rows(stream, earlier, LOOKED_AT, key)
+    rows, _, there = flat_rows(stream, earlier, CANDIDATES, key)
     classes = jnp.arange(stream.classes)
     of_class = gather(stream.tasks.y, rows)[:, None] == classes
     lacking = ~jnp.any((shots.y[:, None] == classes) & shots.present()[:, None], axis=0)

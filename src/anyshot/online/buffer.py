@@ -1,4 +1,4 @@
-"""Everything received so far, and draws from it (paper, section 5.2, steps 1 to 4)."""
+"""The datapoints received so far, and draws from them (paper, section 5.2, steps 1 to 4)."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Key, UInt32
 
-from anyshot.adaptation import Episodes, Shots
 from anyshot.learners import Drawn
 from anyshot.learners.learner import Want
-from anyshot.online.borrowing import completed
+from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.flat import flat, flat_and_tasks
-from anyshot.online.protocol import Protocol
+from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
+from anyshot.shots import Episodes, Shots
 
-ABSENT = np.uint32(2**32 - 1)  # behind every place that is present
+ABSENT = np.uint32(2**32 - 1)  # sorts behind every place that is present
 
 
 class Buffer(eqx.Module):
-    """How much of each task has arrived. What arrived is the beginning of the stream's order, so counts say it all.
+    """How many datapoints of each task have arrived.
+
+    Datapoints arrive in the order that the stream has fixed, so their numbers are all there is to store.
 
     Args:
-        received: datapoints received at each position of the stream.
-        seen: positions that have data, in the order they came; the first `seen_count` entries.
-        seen_count: how many.
+        received: the number of datapoints received at each position of the stream.
+        seen: the first `seen_count` entries are the positions that have data, in the order in which they came.
+        seen_count: the number of positions that have data.
     """
 
     received: Int[Array, " positions"]
@@ -33,15 +35,15 @@ class Buffer(eqx.Module):
     seen_count: Int[Array, ""]
 
     @classmethod
-    def empty(cls, stream: Stream, protocol: Protocol) -> Buffer:
-        """Nothing received but the pretraining tasks, which are there with all they have."""
+    def empty(cls, stream: Stream, protocol: OnlineProtocol) -> Buffer:
+        """The buffer before the first round: all datapoints of the pretraining tasks, and none of the others."""
         positions = jnp.arange(stream.positions, dtype=jnp.int32)
         first = protocol.pretrain_tasks
         received = jnp.where(positions < first, stream.capacity, 0).astype(jnp.int32)
         return cls(received, positions, jnp.asarray(first, jnp.int32))
 
-    def arrived(self, position: Int[Array, ""], count: int, capacity: int) -> Buffer:
-        """The buffer after `count` more datapoints of a task, or as many as the task has left."""
+    def receive(self, position: Int[Array, ""], count: int, capacity: int) -> Buffer:
+        """The buffer after `count` more datapoints of a task, or as many as are left of it."""
         before = self.received[position]
         is_new = (before == 0).astype(jnp.int32)
         seen = self.seen.at[self.seen_count].set(jnp.where(is_new == 1, position, self.seen[self.seen_count]))
@@ -49,14 +51,27 @@ class Buffer(eqx.Module):
         return Buffer(received, seen, self.seen_count + is_new)
 
     def draw(
-        self, stream: Stream, protocol: Protocol, wants: frozenset[Want], position: Int[Array, ""], key: Key[Array, ""]
+        self,
+        stream: Stream,
+        protocol: OnlineProtocol,
+        wants: frozenset[Want],
+        position: Int[Array, ""],
+        key: Key[Array, ""],
     ) -> Drawn:
-        """What a learner wants for one update; `position` is the current task's."""
+        """Draw the data for one update.
+
+        Args:
+            stream: the stream.
+            protocol: the rules.
+            wants: what to draw.
+            position: of the current task.
+            key: draws everything random.
+        """
         of_episodes, of_batch, of_current, of_memory = jax.random.split(key, 4)
         own = jnp.where(jnp.arange(stream.positions) == position, self.received, 0)
-        # In pretraining the current task has nothing yet, and those there are take its place.
+        # In pretraining nothing of the current task has arrived, and all received datapoints take its place.
         current = jnp.where(self.received[position] > 0, own, self.received)
-        size = protocol.batch
+        size = protocol.batch_size
         none = (None, None)
         episodes, episode_task = self.episodes(stream, protocol, of_episodes) if "episodes" in wants else none
         memory, memory_task = self.memory(stream, protocol, position, of_memory) if "memory" in wants else none
@@ -70,17 +85,25 @@ class Buffer(eqx.Module):
         )
 
     def memory(
-        self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]
+        self, stream: Stream, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]
     ) -> tuple[Shots, Int[Array, " batch"]]:
-        """Datapoints of earlier tasks, of which the first `memory_per_task` each are remembered; and their tasks."""
+        """Draw from the memory, which holds the first `memory_per_task` datapoints of each earlier task.
+
+        Returns:
+            The datapoints, and the position of each one's task.
+        """
         earlier = jnp.arange(stream.positions) < position
         remembered = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
-        return flat_and_tasks(stream, remembered, protocol.batch, key)
+        return flat_and_tasks(stream, remembered, protocol.batch_size, key)
 
     def episodes(
-        self, stream: Stream, protocol: Protocol, key: Key[Array, ""]
+        self, stream: Stream, protocol: OnlineProtocol, key: Key[Array, ""]
     ) -> tuple[Episodes, Int[Array, " tasks"]]:
-        """Tasks uniform over those seen, K uniform over what they allow, shots and validation points; and which."""
+        """Draw a meta-batch: tasks uniform over those seen, and K uniform over what each task allows.
+
+        Returns:
+            The shots and validation points of each task, and its position.
+        """
         units = stream.capacity // stream.tasks.unit
         # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
         bits = jax.random.bits(key, (protocol.tasks_per_update, 2 + units * (1 + protocol.overlap)), jnp.uint32)
@@ -95,12 +118,12 @@ class Buffer(eqx.Module):
         keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
 
         def complete(position: Int[Array, ""], train: Shots, one: Key[Array, ""]) -> Shots:
-            return completed(stream, self.received, position, train, one)
+            return fill_missing_classes(stream, self.received, position, train, one)
 
         return Episodes(jax.vmap(complete)(positions, episodes.train, keys), episodes.val), positions
 
-    def support(self, stream: Stream, protocol: Protocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
-        """The shots an evaluation adapts on: n / points_per_shot of the n points received, at most M."""
+    def support(self, stream: Stream, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
+        """Draw the shots that an evaluation adapts to: n / points_per_shot of the n points received, at most M."""
         received = self.received[position]
         count = _whole(jnp.minimum(received // protocol.points_per_shot, protocol.max_shots), stream.tasks.unit)
         bits = jax.random.bits(key, (stream.capacity // stream.tasks.unit,), jnp.uint32)
@@ -109,11 +132,22 @@ class Buffer(eqx.Module):
 
 
 def episode(
-    stream: Stream, protocol: Protocol, position: Int[Array, ""], received: Int[Array, ""], bits: UInt32[Array, " n"]
+    stream: Stream,
+    protocol: OnlineProtocol,
+    position: Int[Array, ""],
+    received: Int[Array, ""],
+    bits: UInt32[Array, " n"],
 ) -> Episodes:
-    """K ~ nu(j) shots of a task, and others (or, overlapping, any) to validate on.
+    """Draw K ~ nu(j) shots of a task, and points to validate on.
 
-    bits[0] draws K, the rest the order.
+    Validation points differ from the shots, unless `protocol.overlap`.
+
+    Args:
+        stream: the stream.
+        protocol: the rules.
+        position: of the task.
+        received: the number of datapoints received of it.
+        bits: random bits. The first number gives K, the others give the order of the datapoints.
     """
     unit = stream.tasks.unit
     units = stream.capacity // unit
@@ -123,19 +157,19 @@ def episode(
     order = shuffled(received, bits[1 : 1 + units], unit)
     train = _padded(order, protocol.max_shots)
     if protocol.overlap:
-        val, left = _padded(shuffled(received, bits[1 + units :], unit), protocol.validation), received
+        val, left = _padded(shuffled(received, bits[1 + units :], unit), protocol.validation_size), received
     else:
         val = jax.lax.dynamic_slice_in_dim(
-            _padded(order, order.shape[0] + protocol.validation), count, protocol.validation
+            _padded(order, order.shape[0] + protocol.validation_size), count, protocol.validation_size
         )
         left = received - count
     return Episodes(
-        stream.shots(position, train, count), stream.shots(position, val, jnp.minimum(left, protocol.validation))
+        stream.shots(position, train, count), stream.shots(position, val, jnp.minimum(left, protocol.validation_size))
     )
 
 
 def shuffled(received: Int[Array, ""], bits: UInt32[Array, " units"], unit: int) -> Int[Array, " capacity"]:
-    """The places below `received` in random order, whole units at a time; the places behind them are of no meaning."""
+    """The places below `received` in random order, whole units at a time. What follows them has no meaning."""
     present = jnp.arange(bits.shape[0]) < received // unit
     order = jnp.argsort(jnp.where(present, bits >> 1, ABSENT))
     return (order[:, None] * unit + jnp.arange(unit)).reshape(-1).astype(jnp.int32)

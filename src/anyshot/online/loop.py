@@ -1,9 +1,9 @@
-"""Algorithm 1: tasks one after another, data a little at a time, learning and evaluation in between; all compiled.
+"""Algorithm 1 as one compiled function: tasks arrive one after another, and their datapoints a few at a time.
 
-A round is what lies between two arrivals of data. Round 0 of a task only evaluates: zero shots, before the first
-datapoint. In every other round data arrives, `every` steps of `updates` (meta-)updates are taken on the buffer, and the
-model is evaluated on the current task with the shots it then has. A task ends when it is mastered or its rounds are
-used up. One compiled function runs as many rounds as asked for; nothing is compiled anew from task to task.
+A round goes from one arrival of data to the next. Round 0 of a task only evaluates, with zero shots, before the first
+datapoint arrives. In each later round data arrives, `steps_per_arrival` steps are taken on the buffer, and the model is
+evaluated on the current task with the shots it has by then. A task ends when it is mastered or when its rounds are used
+up. One call of the compiled function runs several rounds, and nothing is compiled again from task to task.
 """
 
 from __future__ import annotations
@@ -20,23 +20,31 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 from anyshot.adaptation import Loss
 from anyshot.errors import InputError
 from anyshot.learners import Learner
-from anyshot.online.borrowing import completed
+from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.buffer import Buffer
-from anyshot.online.protocol import Protocol
+from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
 from anyshot.rounds import all_finite, run_rounds
 
+# The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
+RECALL, BORROW = 1, 2
+
+
+def round_keys(key: Key[Array, ""], rounds: Int[Array, ""]) -> Any:
+    """The key for the updates and the key for the evaluation of round number `rounds` of a run."""
+    return jax.random.split(jax.random.fold_in(key, rounds))
+
 
 class OnlineState(eqx.Module):
-    """Where a run is: all of it, so that saving this and reading it back changes nothing.
+    """The complete state of a run: a run that is saved here and resumed goes on as if nothing had happened.
 
     Args:
-        learner: the method's state.
+        learner: the learner's state.
         buffer: what has been received.
-        position: t, the current task's position in the stream.
-        round: of the current task.
-        rounds: of the whole run, pretraining included; draws this round's random numbers.
-        finite: whether every loss and every number of the learner's state has been finite.
+        position: t, the position of the current task in the stream.
+        round: the number of the round within the current task.
+        rounds: the number of the round within the run, including pretraining. It determines the random numbers.
+        finite: whether the last loss and the learner's state are finite.
     """
 
     learner: PyTree[Any]
@@ -48,7 +56,7 @@ class OnlineState(eqx.Module):
 
 
 class Record(NamedTuple):
-    """What one round found. `accuracy` is NaN in a regression."""
+    """The result of one round. `accuracy` is NaN in a regression, `metrics` are NaN if there was no update."""
 
     position: Int[Array, ""]
     round: Int[Array, ""]
@@ -64,18 +72,18 @@ class Record(NamedTuple):
 
 
 class OnlineLoop(eqx.Module):
-    """A learner in a protocol: `start` it, then `run` rounds.
+    """Runs a learner under a protocol: `start`, then `run` until the stream ends.
 
     Args:
         learner: the method.
         protocol: the rules.
-        loss: of one test datapoint.
-        classification: whether accuracy has a meaning.
-        dispatch: rounds in one call of the compiled function, at most.
+        loss: the loss of one test datapoint, a function of (output, label).
+        classification: whether labels are classes, so that there is an accuracy.
+        dispatch: the largest number of rounds in one call of the compiled function.
     """
 
     learner: Learner
-    protocol: Protocol = eqx.field(static=True)
+    protocol: OnlineProtocol = eqx.field(static=True)
     loss: Loss = eqx.field(static=True)
     classification: bool = eqx.field(static=True)
     dispatch: int = eqx.field(static=True, default=20)
@@ -96,10 +104,10 @@ class OnlineLoop(eqx.Module):
     def run(
         self, stream: Stream, state: OnlineState, key: Key[Array, ""], rounds: Int[Array, ""]
     ) -> tuple[OnlineState, Record, Int[Array, ""]]:
-        """Up to `rounds` rounds, stopping at the end of the stream or at a number that is not finite.
+        """Run up to `rounds` rounds. Stops at the end of the stream, or at a number that is not finite.
 
         Returns:
-            the state, records with a leading axis of length `dispatch`, and how many of them are filled.
+            The state, the records with a leading axis of length `dispatch`, and the number of records that are filled.
         """
         return run_rounds(
             lambda state: self.round(stream, state, key),
@@ -110,28 +118,31 @@ class OnlineLoop(eqx.Module):
         )
 
     def round(self, stream: Stream, state: OnlineState, key: Key[Array, ""]) -> tuple[OnlineState, Record]:
-        """One round: arrival, updates, evaluation, and whether the task has ended."""
+        """Run one round: data arrives, the learner is updated and evaluated, and the task may end."""
         rules = self.protocol
-        of_updates, of_evaluation = jax.random.split(jax.random.fold_in(key, state.rounds))
+        of_updates, of_evaluation = round_keys(key, state.rounds)
         pretraining = state.rounds < rules.pretrain_rounds
         learning = pretraining | (state.round > 0)
         arriving = learning & ~pretraining
         buffer: Buffer = lax.cond(
-            arriving, lambda b: b.arrived(state.position, rules.arrive, stream.capacity), lambda b: b, state.buffer
+            arriving,
+            lambda b: b.receive(state.position, rules.labels_per_arrival, stream.capacity),
+            lambda b: b,
+            state.buffer,
         )
-        learner, metrics = self.learned(stream, state, buffer, of_updates, learning)
-        if "memory" in self.learner.wants:  # what the last update remembered may lack the task that has just ended
-            of_recall = jax.random.fold_in(of_evaluation, 1)
+        learner, metrics = self.run_updates(stream, state, buffer, of_updates, learning)
+        if "memory" in self.learner.wants:  # the memory of the last update may lack the task that has just ended
+            of_recall = jax.random.fold_in(of_evaluation, RECALL)
             memory, _ = buffer.memory(stream, rules, state.position, of_recall)
             learner = self.learner.recall(learner, memory)
         support = buffer.support(stream, rules, state.position, of_evaluation)
         adapted_on = support
         if rules.borrow:
-            of_borrowing = jax.random.fold_in(of_evaluation, 2)
-            adapted_on = completed(stream, buffer.received, state.position, support, of_borrowing)
-        loss, right = self.evaluated(stream, learner, adapted_on, state.position)
-        # Counts are compared, not quotients: 85 right of 100 must reach a threshold of 0.85 whatever rounding does.
-        enough = math.ceil(rules.threshold * rules.test - 1e-9)
+            of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
+            adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
+        loss, right = self.evaluate(stream, learner, adapted_on, state.position)
+        # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
+        enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
         mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
@@ -150,7 +161,7 @@ class OnlineLoop(eqx.Module):
             buffer.received[state.position],
             support.count,
             loss,
-            right / rules.test if self.classification else jnp.full_like(loss, jnp.nan),
+            right / rules.test_size if self.classification else jnp.full_like(loss, jnp.nan),
             mastered,
             ended,
             pretraining,
@@ -159,12 +170,16 @@ class OnlineLoop(eqx.Module):
         )
         return new, record
 
-    def learned(
+    def run_updates(
         self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
     ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-        """The learner after this round's updates, and the mean of what they reported; as it was if there are none."""
+        """Run the updates of a round, if `learning`.
+
+        Returns:
+            The learner's state, and the mean of each metric over the updates (NaN without updates).
+        """
         rules = self.protocol
-        steps = rules.every * rules.updates
+        steps = rules.steps_per_arrival * rules.updates_per_step
         arrays, static = eqx.partition(state.learner, eqx.is_array)
 
         def update(arrays: PyTree[Any], key: Key[Array, ""]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
@@ -183,10 +198,10 @@ class OnlineLoop(eqx.Module):
         arrays, metrics = lax.cond(learning, updates, lambda arrays: (arrays, none), arrays)
         return eqx.combine(arrays, static), metrics
 
-    def evaluated(
+    def evaluate(
         self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Int[Array, ""]]:
-        """Mean loss on the task's test data after adapting to the shots, and how many classes were right."""
+        """The mean loss on the task's test data after adapting to the shots, and the number of right answers."""
         x, y = stream.test_set(position)
         outputs = self.learner.predict(learner, support, x)
         loss = jnp.mean(jax.vmap(self.loss)(outputs, y))

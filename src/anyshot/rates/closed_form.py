@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -10,13 +11,15 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from anyshot.inputs import check_not_negative
-from anyshot.rates.rule import Count, Rate, at_most, check_max_shots, fraction_of_full_step, log_array
+from anyshot.rates.rule import Count, Moments, Rate, at_most, check_max_shots, fraction_of_full_step, log_array
+
+KEPT = 0.9  # share of the old estimate of C1 and C2 in the new one: a single batch is too noisy
 
 
 class ClosedForm(Rate):
     """α_s = β (1 - 1/(1 + (C2/C1) s)): β learned, C1 and C2 estimated from gradients (paper, theorem 1).
 
-    C1 and C2 depend on the weights, so the rule is made anew as these change: see `anyshot.adaptation.reestimated`.
+    C1 and C2 depend on the weights, so they are measured again as these change: see `anyshot.adaptation.remeasure`.
 
     >>> rate = ClosedForm(beta=0.1, gradient_variance=2.0, squared_mean_gradient=1.0)
     >>> print([f"{rate(s):.3f}" for s in (0, 2, 20)])
@@ -45,7 +48,7 @@ class ClosedForm(Rate):
 
     @classmethod
     def initial(cls, model: PyTree[Any], *, inner_rate: float, eta: float, max_shots: int) -> ClosedForm:
-        """β starts at the inner rate; C1 and C2 are to be measured."""
+        """β starts at the inner rate, C1 and C2 at one until they are measured."""
         return cls(inner_rate, max_shots=max_shots)
 
     @property
@@ -60,6 +63,16 @@ class ClosedForm(Rate):
         # Shots without any variance can be trusted fully: the limit is a large number, not a division by zero.
         return c2 / jnp.maximum(c1, 1e-18)
 
+    def remeasure(self, measure: Callable[[], Moments]) -> ClosedForm:
+        """The rule with a running average of C1 and C2, to which the new measurement contributes a tenth."""
+        old = (self.gradient_variance, self.squared_mean_gradient)
+        new = tuple(KEPT * before + (1 - KEPT) * now for before, now in zip(old, measure(), strict=True))
+        return eqx.tree_at(lambda rate: (rate.gradient_variance, rate.squared_mean_gradient), self, new)
+
+    def named(self) -> dict[str, Float[Array, ""]]:
+        """The learned β and the measured η."""
+        return {"beta": self.beta, "eta": self.eta}
+
     def __call__(self, shots: Count) -> Float[Array, "..."]:
-        """β (1 - 1/(1 + (C2/C1) s))."""
+        """The step size β (1 - 1/(1 + (C2/C1) s))."""
         return self.beta * fraction_of_full_step(self.eta, at_most(shots, self.max_shots))

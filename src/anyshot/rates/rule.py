@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -13,12 +14,13 @@ from anyshot.errors import InputError
 from anyshot.inputs import check_count, check_positive
 
 Count = Int[Array, "..."] | int
+Moments = tuple[Float[Array, ""], Float[Array, ""]]  # C1 and C2 of theorem 1
 
 
 class Rate(eqx.Module):
     """A step-size rule α_s. Its floating-point arrays are meta-learned next to the weights.
 
-    To add a rule, subclass this in one file and give it `__call__`; with `initial` it can be listed by name, too.
+    To add a rule, subclass this in one file and give it `__call__`; with `initial` it can be registered by name, too.
     """
 
     @abc.abstractmethod
@@ -37,6 +39,21 @@ class Rate(eqx.Module):
         """
         raise NotImplementedError(f"{cls.__name__} must have the class method `initial` to be made by name")
 
+    def remeasure(self, measure: Callable[[], Moments]) -> Rate:
+        """The rule with what it measures measured anew; a rule that measures nothing returns itself.
+
+        `anyshot.adaptation.remeasure` calls this with the model and the shots at hand.
+
+        Args:
+            measure: computes C1 and C2 of theorem 1, the variance of the inner gradient and its squared mean. Only
+                a rule that needs them calls it.
+        """
+        return self
+
+    def named(self) -> dict[str, Float[Array, ""]]:
+        """The numbers of the rule that have a name, such as `beta` and `eta`, for logs and figures."""
+        return {}
+
 
 def at_most(shots: Count, max_shots: int) -> Int[Array, "..."]:
     """min{s, M}: the paper adapts on at most M datapoints, so more shots than M counts as M."""
@@ -45,7 +62,7 @@ def at_most(shots: Count, max_shots: int) -> Int[Array, "..."]:
 
 
 def check_single(shots: Count) -> None:
-    """A rule with a step size per parameter answers for one number of shots at a time."""
+    """Refuse several numbers of shots at once, which a rule with a step size per parameter cannot answer."""
     check_count("shots", shots)
     if jnp.ndim(shots):
         raise InputError(
@@ -60,7 +77,7 @@ def fraction_of_full_step(eta: Float[Array, "..."], shots: Int[Array, "..."]) ->
 
 
 def check_max_shots(max_shots: int) -> None:
-    """M must be a whole number of at least one."""
+    """Refuse an M that is not a whole number of at least 1."""
     if not isinstance(max_shots, int) or isinstance(max_shots, bool) or max_shots < 1:
         raise InputError(f"max_shots must be a whole number of at least 1, got {max_shots!r}")
 

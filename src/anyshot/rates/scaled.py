@@ -46,6 +46,10 @@ class Scaled(Rate):
         """η, how soon the gradient can be trusted: half the full step is taken at s = 1/η."""
         return jnp.exp(self.log_eta)
 
+    def named(self) -> dict[str, Float[Array, ""]]:
+        """The learned numbers β and η."""
+        return {"beta": self.beta, "eta": self.eta}
+
     def __call__(self, shots: Count) -> Float[Array, "..."]:
-        """β (1 - 1/(1 + ηs))."""
+        """The step size β (1 - 1/(1 + ηs))."""
         return self.beta * fraction_of_full_step(self.eta, at_most(shots, self.max_shots))

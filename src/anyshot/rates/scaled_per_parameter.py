@@ -41,6 +41,10 @@ class ScaledPerParameter(Rate):
         """η, how fast the step grows with the shots."""
         return jnp.exp(self.log_eta)
 
+    def named(self) -> dict[str, Float[Array, ""]]:
+        """The learned number η; β is an array for each parameter."""
+        return {"eta": self.eta}
+
     def __call__(self, shots: Count) -> PyTree[Float[Array, "..."]]:
         """The full step of every parameter, times the fraction that this many shots deserve."""
         check_single(shots)

@@ -2,146 +2,190 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from anyshot.report.spread import Difference, Spread
+import pandas as pd
+from tabulate import tabulate
+
+from anyshot.atomic import write_text
+from anyshot.errors import InputError
+from anyshot.report.comparison import Comparison, Measure
+from anyshot.report.methods import is_missing
+from anyshot.report.words import count, join
 
 SUFFIXES = {".txt": "text", ".csv": "csv", ".json": "json", ".md": "markdown", ".tex": "latex"}
-Table = list[list[str]]
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A comparison, ready to be written.
+class Table:
+    """A table for people: rows begin with a name, the rest is text as well."""
 
-    Attributes:
-        heading: what is in the first table.
-        means: what every method came to.
-        difference_heading: what is in the second table.
-        paired: every other method less the reference.
-        remarks: what a reader must know.
-        values: all numbers, not rounded, for JSON; the remarks are added.
-        flat: the same as lines of one table, for CSV.
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+def write_comparisons(comparisons: Sequence[Comparison], out: str | Path, form: str | None = None) -> None:
+    """Write comparisons to a file.
+
+    Args:
+        comparisons: what `compare` gave.
+        out: the file; it is replaced if it is there.
+        form: text, csv, json, markdown or latex; by default as the name of the file ends.
     """
-
-    heading: str
-    means: Table
-    difference_heading: str
-    paired: Table
-    remarks: list[str]
-    values: dict[str, Any]
-    flat: list[dict[str, Any]]
-
-    @property
-    def tables(self) -> list[tuple[str, Table]]:
-        """Headings and tables; the second only if there is something in it."""
-        both = [(self.heading, self.means), (self.difference_heading, self.paired)]
-        return both if len(self.paired) > 1 else both[:1]
+    write_text(Path(out), format_comparisons(comparisons, form or choose_format(Path(out))))
 
 
-def written(shown: Sequence[Shown], form: str) -> str:
-    """The comparisons in one of the formats: text, csv, json, markdown, latex."""
+def choose_format(out: Path) -> str:
+    """The format that a file's name asks for.
+
+    >>> choose_format(Path("table.md"))
+    'markdown'
+    """
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError(f"out must end in {join(SUFFIXES)} if no format is given, got {str(out)!r}")
+    return SUFFIXES[out.suffix.lower()]
+
+
+def format_comparisons(comparisons: Sequence[Comparison], form: str) -> str:
+    """Comparisons as text, csv, json, markdown or latex."""
     if form == "csv":
-        return _csv([line for one in shown for line in one.flat])
+        return pd.concat(map(list_numbers, comparisons)).to_csv(index=False, lineterminator="\n")
     if form == "json":
-        return json.dumps([one.values | {"notes": one.remarks} for one in shown], indent=1, allow_nan=False) + "\n"
-    write = {"text": _text, "markdown": _markdown, "latex": _latex}[form]
-    return "\n".join(write(one) for one in shown)
+        return json.dumps(list(map(_as_json, comparisons)), indent=1, allow_nan=False) + "\n"
+    if form not in SUFFIXES.values():
+        raise InputError(f"form must be one of {join(SUFFIXES.values())}, got {form!r}")
+    write = {"text": _as_text, "markdown": _as_markdown, "latex": _as_latex}[form]
+    return "\n".join(write(one) for one in comparisons)
 
 
-def on_pairs(against: str, pairs: Mapping[str, Sequence[int]]) -> list[str]:
-    """Where a difference or its interval is missing, given the seeds that each method has in common with `against`."""
-    others = {learner: seeds for learner, seeds in pairs.items() if learner != against}
-    if not others:
-        return [f"There are only runs of {against}, so there is nothing to compare them with."]
-    found = []
-    single = [learner for learner, seeds in others.items() if len(seeds) == 1]
-    if single:
-        found.append(f"One seed in common with {against} gives no interval: {', '.join(single)}.")
-    none = [learner for learner, seeds in others.items() if not seeds]
-    if none:
-        found.append(f"No seed in common with {against}, so no difference: {', '.join(none)}.")
-    return found
+def make_tables(comparison: Comparison, *, titled: bool = True) -> list[Table]:
+    """The means of all methods and, if there are others than the reference, their differences to it.
 
-
-def spread(value: Spread, digits: int) -> str:
-    """Mean ± standard deviation.
-
-    >>> spread(Spread(1234.56, 7.0), 1), spread(Spread(3.0, None), 0)
-    ('1,234.6 ± 7.0', '3')
+    Args:
+        comparison: what to show.
+        titled: whether the caption has the title of the comparison.
     """
-    more = "" if value.deviation is None else f" ± {value.deviation:,.{digits}f}"
-    return f"{value.mean:,.{digits}f}{more}"
+    seeds, measures = comparison.table["n"], comparison.measures
+    title = f"{comparison.title}, " if titled else ""
+    scope = "test accuracy in percent" if comparison.group.measure == "accuracy" else "test loss"
+    scope = count(comparison.group.num_tasks, "task") if comparison.kind == "online" else scope
+    rows = [[m, str(seeds[m]), *(mean_cell(comparison, m, one) for one in measures)] for m in comparison.methods]
+    heads = ["method", "n", *(measure.heading for measure in measures)]
+    caption = f"{title}{scope}: {describe_spread(comparison)}"
+    means = Table(caption if titled else caption[0].upper() + caption[1:], heads, rows)
+    compared = [measure for measure in measures if measure.compared]
+    pairs = dict(zip(comparison.differences["method"], comparison.differences["n"], strict=True))
+    others = [method for method in comparison.methods if method != comparison.against]
+    rows = [[m, str(pairs.get(m, 0)), *(_difference_cell(comparison, m, one) for one in compared)] for m in others]
+    points = " in points" if measures[0].scale == 100 else ""
+    caption = f"Difference to {comparison.against}{points}, same seeds [95 % interval, paired t]"
+    return [means, Table(caption, ["method", "n", *(one.heading for one in compared)], rows)] if others else [means]
 
 
-def difference(value: Difference | None, digits: int) -> str:
-    """Mean [low, high].
+def describe_spread(comparison: Comparison) -> str:
+    """What the numbers of the table are."""
+    single = (comparison.table["n"] == 1) & (f"{comparison.measures[0].name}_error" in comparison.table)
+    if single.all():
+        return "one seed ± standard error over test episodes"
+    some = " (± standard error over test episodes where n = 1)" if single.any() else ""
+    return f"mean ± standard deviation over n seeds{some}"
 
-    >>> difference(Difference(-2.0, -4.5, 0.5), 1)
-    '-2.0 [-4.5, +0.5]'
-    """
-    if value is None:
+
+def mean_cell(comparison: Comparison, method: str, measure: Measure) -> str:
+    """Mean ± deviation over seeds, or ± standard error over test episodes of one seed."""
+    row, name = comparison.table.loc[method], measure.name
+    spread = row[f"{name}_deviation"] if row["n"] > 1 else row.get(f"{name}_error", float("nan"))
+    text = f"{measure.scale * row[f'{name}_mean']:,.{measure.digits}f}"
+    return text if is_missing(spread) else f"{text} ± {measure.scale * spread:,.{measure.digits}f}"
+
+
+def _difference_cell(comparison: Comparison, method: str, measure: Measure) -> str:
+    found = comparison.difference(method, measure.name)
+    if found is None:
         return "none"
-    more = "" if value.low is None else f" [{value.low:+,.{digits}f}, {value.high:+,.{digits}f}]"
-    return f"{value.mean:+,.{digits}f}{more}"
+    mean, *ends = (
+        f"{measure.scale * end:+,.{measure.digits}f}" for end in (found.mean, found.low, found.high) if end is not None
+    )
+    return f"{mean} [{', '.join(ends)}]" if ends else mean
 
 
-def _csv(lines: list[dict[str, Any]]) -> str:
-    """One table; online and offline runs fill different columns of it."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(dict.fromkeys(name for line in lines for name in line)), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+def list_numbers(comparison: Comparison) -> pd.DataFrame:
+    """All numbers, not rounded: one row a method and measure."""
+    named = {"title": comparison.title, "kind": comparison.kind, "against": comparison.against}
+    rows = []
+    for method, row in comparison.table.iterrows():
+        for name in (measure.name for measure in comparison.measures):
+            values = {end: row.get(f"{name}_{end}") for end in ("mean", "deviation", "error")}
+            rows.append(
+                {**named, "method": method, "learner": row["learner"], "measure": name, "n": row["n"], **values}
+            )
+    differences = comparison.differences.rename(columns={"mean": "difference", "n": "pairs"})
+    return pd.DataFrame(rows).merge(differences.astype({"pairs": "Int64"}), "left", on=["method", "measure"])
 
 
-def _text(shown: Shown) -> str:
-    parts = [line for heading, table in shown.tables for line in (heading, "", *aligned(table), "")]
-    return "\n".join([*parts, *(f"note: {sentence}" for sentence in shown.remarks)]).rstrip() + "\n"
+def _as_json(comparison: Comparison) -> dict[str, Any]:
+    runs = comparison.group.runs
+    settings = [name for name in map(str, runs) if "." in name and not name.startswith(("train.", "rate."))]
+    shared = [name for name in settings if runs[name].map(repr).nunique() == 1]
+    return {
+        "title": comparison.title,
+        "kind": comparison.kind,
+        "against": comparison.against,
+        "tasks": comparison.group.num_tasks or None,
+        "measures": [asdict(measure) for measure in comparison.measures],
+        "table": _records(comparison.table.reset_index()),
+        "differences": _records(comparison.differences),
+        "settings": _records(runs[shared].head(1))[0],
+        "runs": _records(runs[["run", "method", "learner", "seed"]]),
+        "notes": list(comparison.notes),
+    }
 
 
-def aligned(table: Table) -> list[str]:
-    """The lines of a table whose columns line up; numbers of seeds to the right."""
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    return [
-        "  ".join(
-            cell.rjust(width) if number == 1 else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in table
-    ]
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON: what is missing becomes null."""
+    return [{str(n): None if is_missing(v) else v for n, v in row.items()} for row in table.to_dict("records")]
 
 
-def _markdown(shown: Shown) -> str:
-    def rows(table: Table) -> list[str]:
-        lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in table]
-        return [lines[0], "| " + " | ".join("---" for _ in table[0]) + " |", *lines[1:]]
-
-    parts = [line for heading, table in shown.tables for line in (heading, "", *rows(table), "")]
-    return "\n".join([*parts, *(f"- {sentence}" for sentence in shown.remarks)]).rstrip() + "\n"
+def _as_text(comparison: Comparison) -> str:
+    tables = [f"{table.caption}\n\n{_align(table, 'simple')}\n" for table in make_tables(comparison)]
+    return "\n".join([*tables, *(f"note: {note}" for note in comparison.notes)]).rstrip() + "\n"
 
 
-def _latex(shown: Shown) -> str:
-    def rows(table: Table) -> list[str]:
-        lines = [" & ".join(map(_tex, row)) + r" \\" for row in table]
-        columns = "l" + "r" * (len(table[0]) - 1)
-        inside = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
-        return [rf"\begin{{tabular}}{{{columns}}}", *inside, r"\end{tabular}"]
-
-    tables = ["\n".join([f"% {heading}", *rows(table)]) for heading, table in shown.tables]
-    parts = ["% needs \\usepackage{booktabs}", "\n\n".join(tables)]
-    return "\n".join([*parts, *(f"% {sentence}" for sentence in shown.remarks)]) + "\n"
+def _as_markdown(comparison: Comparison) -> str:
+    tables = []
+    for table in make_tables(comparison):
+        rows = [[escape_markdown(name), *cells] for name, *cells in table.rows]
+        tables.append(f"{escape_markdown(table.caption)}\n\n{_align(Table('', table.columns, rows), 'pipe')}\n")
+    return "\n".join([*tables, *(f"- {escape_markdown(note)}" for note in comparison.notes)]).rstrip() + "\n"
 
 
-TEX = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}", "\\": r"\textbackslash{}"}
+def _as_latex(comparison: Comparison) -> str:
+    tables = []
+    for table in make_tables(comparison):
+        text = _align(table, "latex_booktabs").replace("±", r"$\pm$")  # tabulate has escaped what LaTeX reads
+        text = re.sub(r"(?<![\w-])-(?=\d)", "$-$", text)
+        text = re.sub(r"^ \[", " {[}", text, flags=re.M)  # or it would be an argument of the \\ before it
+        tables.append(f"% {table.caption}\n{text}\n")
+    notes = [f"% {note}" for note in comparison.notes]
+    return "\n".join([r"% needs \usepackage{booktabs}", *tables, *notes]).rstrip() + "\n"
 
 
-def _tex(cell: str) -> str:
-    escaped = "".join(TEX.get(letter, letter) for letter in cell)
-    return re.sub(r"(?<!\w)-(?=\d)", "$-$", escaped.replace("±", r"$\pm$"))
+def escape_markdown(text: str) -> str:
+    r"""Text that Markdown shows as it is.
+
+    >>> print(escape_markdown("_x | a_b <i>"))
+    \_x \| a_b \<i\>
+    """
+    text = re.sub(r"([\\`*\[\]<>|&~#$])", r"\\\1", text)
+    return re.sub(r"(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])", r"\\_", text)
+
+
+def _align(table: Table, form: str) -> str:
+    align = ("left", *["right"] * (len(table.columns) - 1))
+    return tabulate(table.rows, table.columns, tablefmt=form, colalign=align, disable_numparse=True)

@@ -1,21 +1,26 @@
-"""How figures look: one colour, marker and line for each method, in every figure, and the same bytes every time."""
+"""How figures look: one colour, marker and line for each method in every figure, and the same bytes every time."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import itertools
+import math
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import matplotlib.style
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 # Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple and brown for their yellow.
-COLOURS = {
+LOOKS: dict[str, tuple[str, str, Any]] = {
     "toe": ("#5f5f5f", "s", "--"),
     "ftml": ("#0072b2", "o", "-"),
     "ftml-vl": ("#009e73", "^", "-."),
@@ -27,8 +32,8 @@ COLOURS = {
     "mann": ("#6a3d9a", "<", (0, (4, 2, 1, 2))),
     "protonet": ("#7a5c1e", "h", (0, (1, 1))),
 }
+OTHER_MARKERS = (">", "p", "d", "8", "H")  # of methods that have no look of their own
 WIDTH, LETTER = 4.8, 0.085  # of a figure and, about, of a letter in its legend, in inches
-OTHERS = (">", "p", "d", "8", "H")  # markers of methods that are not in the list
 RULES = {
     "svg.hashsalt": "anyshot",
     "svg.fonttype": "path",
@@ -53,8 +58,8 @@ class Picture:
 
     Attributes:
         name: of its file.
-        figure: itself.
-        alt: for those who do not see it.
+        figure: the figure itself.
+        alt: a description for those who do not see it.
         embedded: as svg or png in the page; the former is sharper, the latter smaller for photographs.
     """
 
@@ -66,25 +71,38 @@ class Picture:
 
 @dataclass(frozen=True)
 class Look:
-    """A method's line."""
+    """How the line of a method is drawn."""
 
     color: str
     marker: str
     linestyle: Any
 
 
-def look(learner: str, learners: list[str]) -> Look:
-    """How a method is drawn; `learners` are all there are, for those that have no fixed look."""
-    if _online(learner) in COLOURS:
-        return Look(*COLOURS[_online(learner)])
-    number = [name for name in learners if _online(name) not in COLOURS].index(learner)
-    color, _, line = list(COLOURS.values())[-1 - number % len(COLOURS)]
-    return Look(color, OTHERS[number % len(OTHERS)], line)
+def choose_looks(learners: Mapping[str, str]) -> dict[str, Look]:
+    """A look for each method; the first method of a known learner has the look of that learner.
+
+    Args:
+        learners: the learner of each method.
+    """
+    looks: dict[str, Look] = {}
+    for method, learner in learners.items():
+        # MAML is FTML with all tasks at once, and looks like it.
+        known = LOOKS.get(re.sub("^maml", "ftml", learner))
+        if known and Look(*known) not in looks.values():
+            looks[method] = Look(*known)
+    taken = {look.color for look in looks.values()}
+    colours = [(color, line) for color, _, line in LOOKS.values()]
+    free = [pair for pair in colours if pair[0] not in taken] or colours
+    others = (method for method in learners if method not in looks)
+    looks |= {m: Look(*pair) for m, pair in zip(others, _combine(free), strict=False)}
+    return {method: looks[method] for method in learners}
 
 
-def _online(learner: str) -> str:
-    """MAML is FTML with all tasks at once, and looks like it."""
-    return learner.replace("maml", "ftml", 1)
+def _combine(free: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    """Colours and lines with markers that no known learner has, all combinations in turn."""
+    for turn in itertools.count():
+        for number, (color, line) in enumerate(reversed(free)):
+            yield color, OTHER_MARKERS[(number + turn) % len(OTHER_MARKERS)], line
 
 
 @contextmanager
@@ -94,75 +112,113 @@ def our_style() -> Iterator[None]:
         yield
 
 
-def empty(title: str, x: str, y: str) -> tuple[Figure, Axes]:
-    """A figure of one panel, of a size that reads well on a phone; x is counted: tasks, shots or steps."""
-    figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
-    axes = figure.subplots()
-    axes.set_title(title, loc="left")
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
-    axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", "\N{MINUS SIGN}")))
-    return figure, axes
+class Panel:
+    """A figure of one panel, of a size that reads well on a phone, with its legend below.
+
+    Args:
+        title: of the figure.
+        x: what is counted along the x axis, such as tasks or shots.
+        y: what the y axis shows.
+        formulas: whether title and y have some; otherwise a dollar sign is one.
+    """
+
+    def __init__(self, title: str, x: str, y: str, *, formulas: bool = False) -> None:
+        self.formulas = formulas
+        self.figure = Figure(figsize=(WIDTH, 3.3), layout="constrained")
+        self.axes = self.figure.subplots()
+        self.axes.set_title(_wrap(title, 54), loc="left", parse_math=formulas)
+        self.axes.set_xlabel(x)
+        self.axes.set_ylabel(y, parse_math=formulas)
+        self.axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+        minus = "\N{MINUS SIGN}"
+        self.axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}".replace("-", minus)))
+        self.entries: list[tuple[Line2D, str]] = []  # of the legend
+        self.least = math.inf  # of the values
+
+    def line(self, method: str, look: Look, x: Any, values: np.ndarray) -> None:
+        """The mean of `values` (one row a seed) as a line, one standard deviation to both sides as a band."""
+        mean = values.mean(axis=0)
+        self.least = min(self.least, float(np.nanmin(mean)))
+        # Each method has its markers at other places, so that they stay apart where lines meet.
+        step = max(1, len(mean) // 8)
+        marks = (len(self.entries) * 3 % step, step)
+        (line,) = self.axes.plot(
+            x, mean, color=look.color, marker=look.marker, linestyle=look.linestyle, markevery=marks
+        )
+        self.entries.append((line, f"{method} (n={len(values)})"))
+        if len(values) > 1:
+            spread = values.std(axis=0, ddof=1)
+            self.axes.fill_between(x, mean - spread, mean + spread, color=look.color, alpha=0.18, linewidth=0)
+
+    def bars(self, method: str, look: Look, x: Any, y: Any, error: Any, seeds: int) -> None:
+        """Points with bars of `error` to both sides, and a line between them."""
+        style: dict[str, Any] = {"color": look.color, "marker": look.marker, "linestyle": look.linestyle}
+        drawn = self.axes.errorbar(x, y, error, linewidth=1.2, elinewidth=1.5, capsize=3, **style)
+        self.entries.append((drawn.lines[0], f"{method} (n={seeds})"))
+
+    def runs(self, method: str, look: Look, curves: Sequence[Any], kept: Sequence[Any]) -> None:
+        """One thin line for each seed, with a marker at the point `kept` of each."""
+        for (x, y), mark in zip(curves, kept, strict=True):
+            self.least = min(self.least, float(np.min(y)))
+            self.axes.plot(x, y, color=look.color, linestyle=look.linestyle, linewidth=1.2, alpha=0.85)
+            self.axes.plot(*mark, color=look.color, marker=look.marker, linestyle="none")
+        entry = Line2D([], [], color=look.color, marker=look.marker, linestyle=look.linestyle)
+        self.entries.append((entry, f"{method} (n={len(curves)})"))
+
+    def level(self, y: float | int, name: str) -> None:
+        """A thin horizontal line; it is in the legend if it has a name."""
+        line = self.axes.axhline(y, color="black", linewidth=0.9, linestyle=(0, (1, 3)) if name else "-")
+        if name:
+            self.entries.append((line, name))
+
+    def picture(self, alt: str, name: str = "") -> Picture:
+        """The figure with its legend below the panel, where it hides nothing; the figure grows by as much.
+
+        Args:
+            alt: a short description, to which axes and methods are added.
+            name: of the file; by default the description.
+        """
+        if self.least < 0:
+            self.level(0, "")
+        elif self.least < math.inf:
+            self.axes.set_ylim(bottom=0)
+        handles = [handle for handle, _ in self.entries]
+        labels = [_wrap(label, 46) for _, label in self.entries]
+        columns = 2 if 2 * (max(map(len, labels)) + 7) * LETTER < WIDTH else 1
+        lines = sum(label.count("\n") + 1 for label in labels)
+        self.figure.set_figheight(self.figure.get_figheight() + 0.21 * -(-lines // columns))
+        # A legend leaves out labels that begin with an underscore, so they are set afterwards.
+        places = [str(number) for number in range(len(labels))]
+        legend = self.figure.legend(
+            handles, places, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2
+        )
+        for text, label in zip(legend.get_texts(), labels, strict=True):
+            text.set_parse_math(False)
+            text.set_text(label)
+        methods = ", ".join(label for _, label in self.entries)
+        about = f"{alt}: {self.axes.get_ylabel()} against {self.axes.get_xlabel()}, for {methods}."
+        return Picture(name or alt, self.figure, re.sub(r"\$\\?", "", about) if self.formulas else about)
 
 
-def draw(axes: Axes, learner: str, learners: list[str], x: Any, values: np.ndarray) -> None:
-    """The mean of `values` (one row a seed) as a line, and one standard deviation to both sides as a band."""
-    like, seeds = look(learner, learners), len(values)
-    mean = values.mean(axis=0)
-    label = f"{learner} (n={seeds})"
-    # Each method has its markers at other places, so that they stay apart where lines meet.
-    every = max(1, len(mean) // 8)
-    first = learners.index(learner) * every // max(1, len(learners)) % every if every > 1 else 0
-    axes.plot(
-        x, mean, color=like.color, marker=like.marker, linestyle=like.linestyle, label=label, markevery=(first, every)
-    )
-    if seeds > 1:
-        spread = values.std(axis=0, ddof=1)
-        axes.fill_between(x, mean - spread, mean + spread, color=like.color, alpha=0.18, linewidth=0)
+def _wrap(text: str, width: int) -> str:
+    return "\n".join(textwrap.fill(line, width) for line in text.splitlines())
 
 
-def draw_bars(axes: Axes, learner: str, learners: list[str], x: Any, y: Any, error: Any, seeds: int) -> None:
-    """Points with bars of `error` to both sides, and a line between them."""
-    like = look(learner, learners)
-    axes.errorbar(
-        x,
-        y,
-        error,
-        color=like.color,
-        marker=like.marker,
-        linestyle=like.linestyle,
-        linewidth=1.2,
-        elinewidth=1.5,
-        capsize=3,
-        label=f"{learner} (n={seeds})",
-    )
+def share_scale(panels: Mapping[str, Panel], top: float | None = None) -> list[Picture]:
+    """The pictures of panels by their descriptions, with the same y axis, from zero to `top` or the largest value."""
+    top = top or max((panel.axes.get_ylim()[1] for panel in panels.values()), default=None)
+    for panel in panels.values():
+        panel.axes.set_ylim(0, top)
+    return [panel.picture(alt) for alt, panel in panels.items()]
 
 
-def draw_each(axes: Axes, learner: str, learners: list[str], curves: Any, kept: Any) -> None:
-    """One thin line for each seed (they may differ in length), with a marker at the point `kept` of each."""
-    like = look(learner, learners)
-    for (x, y), mark in zip(curves, kept, strict=True):
-        axes.plot(x, y, color=like.color, linestyle=like.linestyle, linewidth=1.2, alpha=0.85)
-        axes.plot(*mark, color=like.color, marker=like.marker, linestyle="none")
-    axes.plot(
-        [], [], color=like.color, marker=like.marker, linestyle=like.linestyle, label=f"{learner} (n={len(curves)})"
-    )
-
-
-def legend(figure: Figure, axes: Axes) -> None:
-    """Below the panel, where it hides nothing; the figure grows by as much."""
-    handles, labels = axes.get_legend_handles_labels()
-    columns = 2 if 2 * (max(map(len, labels)) + 7) * LETTER < WIDTH else 1
-    figure.set_figheight(figure.get_figheight() + 0.21 * -(-len(labels) // columns))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=3.2)
-
-
-def rendered(figure: Figure, form: str) -> bytes:
-    """The file's bytes: svg or png, without dates or versions in them."""
+def render(figure: Figure, form: str) -> bytes:
+    """The bytes of a file, svg or png, without dates or versions in them."""
     data = io.BytesIO()
+    options: dict[str, Any] = {"metadata": {"Software": None}, "dpi": 150}
     if form == "svg":
-        figure.savefig(data, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    else:
-        figure.savefig(data, format="png", dpi=150, metadata={"Software": None})
+        options = {"metadata": {"Date": None, "Creator": None, "Format": None, "Type": None}}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # of a name in another script
+        figure.savefig(data, format=form, **options)
     return data.getvalue()

@@ -14,11 +14,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as decoded
 from safetensors.numpy import save as encoded
 
+from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError, InputError
 from anyshot.runs.files import Damaged, sealed, sha256, sync_folder, unsealed, write_durably, writing
-from anyshot.unfinished import unfinished_folder
 
-FORMAT = 1
+FORMAT = 2  # format 1 did not say which experiment a checkpoint belongs to
 KEEP = 2  # generations: if the newest turns out to be damaged, there is one before
 STATE, EVENTS, INFO, MANIFEST = "state.safetensors", "events.jsonl", "info.json", "manifest.json"
 DTYPES = ("bool", *(f"{kind}int{bits}" for kind in ("", "u") for bits in (8, 16, 32, 64)), "float16", "float32")
@@ -35,10 +35,16 @@ class Checkpoint:
     events: bytes  # the event log as it was
 
 
-def save(folder: Path, checkpoint: Checkpoint, keep: int = KEEP) -> None:
+def save(folder: Path, checkpoint: Checkpoint, experiment_sha256: str, keep: int = KEEP) -> None:
     """Add a checkpoint to `folder` as the last one and remove all but it and the `keep - 1` before.
 
     Whatever happens on the way, the earlier ones stay good and nothing half-written has the name of a checkpoint.
+
+    Args:
+        folder: where checkpoints are.
+        checkpoint: what to save.
+        experiment_sha256: of the `experiment.json` that it belongs to.
+        keep: how many to keep.
     """
     if checkpoint.number < 0:
         raise InputError(f"a checkpoint's number must not be negative, got {checkpoint.number}")
@@ -52,6 +58,7 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = KEEP) -> None:
     manifest = {
         "format": FORMAT,
         "number": checkpoint.number,
+        "experiment_sha256": experiment_sha256,
         "files": {name: {"bytes": len(data), "sha256": sha256(data)} for name, data in files.items()},
     }
     with writing(folder):
@@ -68,25 +75,36 @@ def save(folder: Path, checkpoint: Checkpoint, keep: int = KEEP) -> None:
     tidy(folder, checkpoint.number, keep)
 
 
-def load(folder: Path, warn: Callable[[str], None]) -> Checkpoint | None:
+def load(
+    folder: Path, experiment_sha256: str | None, warn: Callable[[str], None], number: int | None = None
+) -> Checkpoint | None:
     """The newest checkpoint that is exactly as it was written, or None if there are no checkpoints.
 
     Args:
-        folder: Where `save` put them.
-        warn: Told, in one sentence, of each one that cannot be used.
+        folder: where `save` put them.
+        experiment_sha256: that they must belong to; None for folders of format 1, whose checkpoints do not say it.
+        warn: called with one sentence for each one that cannot be used.
+        number: of the one wanted; by default the newest.
 
     Raises:
         DataError: there are checkpoints, but none can be used.
     """
-    numbers = _numbers(folder)
-    for number in numbers:
+    numbers = list_checkpoints(folder)
+    if number is not None and number not in numbers:
+        there = f"there are {', '.join(map(str, numbers))}" if numbers else "there are none"
+        raise InputError(f"checkpoint is {number}, but {folder} does not have it; {there}")
+    reasons = []
+    for one in numbers if number is None else [number]:
         try:
-            return _read(folder, number)
+            return _read(folder, one, experiment_sha256)
         except Damaged as why:
-            warn(f"checkpoint {folder / _name(number)} is damaged ({why}) and is not used")
-    if numbers:
+            reasons.append(str(why))
+            warn(f"checkpoint {folder / _name(one)} is damaged ({why}) and is not used")
+    if reasons:
+        if number is not None:
+            raise DataError(f"checkpoint {number} in {folder} cannot be used ({reasons[0]}); take another one")
         raise DataError(
-            f"none of the {len(numbers)} checkpoints in {folder} is as it was written; bring back a copy of that "
+            f"none of the {len(reasons)} checkpoints in {folder} can be used ({reasons[0]}); bring back a copy of that "
             "folder, or delete it to start the run from the beginning"
         )
     return None
@@ -98,7 +116,7 @@ def tidy(folder: Path, number: int, keep: int = KEEP) -> None:
     `save` ends with this. Whoever goes on from a checkpoint does it, too: the process may have been killed before it
     was done, and a damaged one must not count as a generation.
     """
-    numbers = _numbers(folder)
+    numbers = list_checkpoints(folder)
     kept = [earlier for earlier in numbers if earlier <= number][:keep]
     with writing(folder):
         _remove(folder, [number for number in numbers if number not in kept])
@@ -108,7 +126,7 @@ def _name(number: int) -> str:
     return f"{number:010d}"
 
 
-def _numbers(folder: Path) -> list[int]:
+def list_checkpoints(folder: Path) -> list[int]:
     """The checkpoints' numbers, newest first."""
     if not folder.is_dir():
         return []
@@ -123,13 +141,15 @@ def _remove(folder: Path, numbers: Iterable[int]) -> None:
             sync_folder(folder)
 
 
-def _read(folder: Path, number: int) -> Checkpoint:
+def _read(folder: Path, number: int, experiment_sha256: str | None) -> Checkpoint:
     place, files = folder / _name(number), {}
     name = MANIFEST
     try:
         manifest = unsealed((place / MANIFEST).read_bytes())
-        if manifest["format"] != FORMAT or manifest["number"] != number:
+        if manifest["format"] not in (1, FORMAT) or manifest["number"] != number:
             raise Damaged(f"it holds number {manifest['number']} in format {manifest['format']}, not {FORMAT}")
+        if manifest.get("experiment_sha256") != experiment_sha256:
+            raise Damaged("it belongs to another experiment")
         for name in (STATE, EVENTS, INFO):
             files[name] = (place / name).read_bytes()
             written, found = manifest["files"][name], len(files[name])
@@ -137,10 +157,13 @@ def _read(folder: Path, number: int) -> Checkpoint:
                 raise Damaged(f"{name} has {found} bytes of {written['bytes']}")
             if sha256(files[name]) != written["sha256"]:
                 raise Damaged(f"{name} is not as it was written")
-        return Checkpoint(number, _decoded(files[STATE]), json.loads(files[INFO]), files[EVENTS])
+        info = json.loads(files[INFO])
+        if not isinstance(info, dict):
+            raise Damaged(f"{INFO} holds {type(info).__name__}, not an object")
+        return Checkpoint(number, _decoded(files[STATE]), info, files[EVENTS])
     except OSError as error:
         raise Damaged(f"{name}: {error.strerror or error}") from error
-    except (ValueError, LookupError, TypeError, SafetensorError) as error:  # hashes that are right, of wrong content
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
         raise Damaged(f"{name}: {type(error).__name__}: {error}") from error
 
 

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError
-from anyshot.unfinished import unfinished_folder
+
+MOST_NESTED = 50  # levels of JSON; no file of a run has as many
 
 
 class Damaged(Exception):
@@ -94,4 +96,14 @@ def unsealed(data: bytes) -> Any:
         raise Damaged("it is no JSON with a hash") from error
     if not whole:
         raise Damaged("it is not as it was written")
+    if not _is_flat(content, MOST_NESTED):
+        raise Damaged(f"it is nested more than {MOST_NESTED} levels deep")
     return content
+
+
+def _is_flat(content: Any, levels: int) -> bool:
+    """Whether JSON content is nested at most so deeply; what reads it may fail on more."""
+    if not isinstance(content, dict | list):
+        return True
+    parts = content.values() if isinstance(content, dict) else content
+    return levels > 0 and all(_is_flat(part, levels - 1) for part in parts)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from anyshot.errors import DataError
+from anyshot.errors import DataError, InputError
 from anyshot.runs.files import write_all, writing
 
 LOCK = "lock"
@@ -27,8 +27,10 @@ def only_writer(folder: Path) -> Iterator[None]:
         import fcntl
     except ImportError as error:
         raise DataError(f"cannot lock {folder}: this system has no flock; use Linux, macOS or WSL") from error
+    if (folder / LOCK).is_symlink():
+        raise InputError(f"{folder / LOCK} is a link; remove it, as a run writes into its own folder only")
     with writing(folder):
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

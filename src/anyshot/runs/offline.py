@@ -1,87 +1,145 @@
-"""Running an offline experiment in a run folder: meta-training, then the test on unseen tasks."""
+"""An offline experiment, ready to run: meta-training, then the test on unseen tasks."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
+from anyshot.devices import replicate
 from anyshot.errors import RunError
-from anyshot.offline.evaluation import evaluate, some_rounds
-from anyshot.offline.split import Draw
-from anyshot.runs.driving import Watch, compiled, drive, environment, interruptible
-from anyshot.runs.folder import RunFolder, read_events
-from anyshot.runs.offline_events import OfflineEvents, tested
-from anyshot.runs.offline_experiment import OfflineExperiment
+from anyshot.offline.evaluation import Scores, evaluate, some_rounds
+from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
+from anyshot.offline.protocol import OfflineProtocol
+from anyshot.offline.split import Draw, Split, split_for
+from anyshot.runs.drive import Observe, compile_with_options
+from anyshot.runs.experiment import Experiment
+from anyshot.runs.folder import RunFolder
+from anyshot.runs.interrupts import catch_interrupts
+from anyshot.runs.online import learned_rates, training_metrics
+from anyshot.runs.records import Event, OfflineSummary, Score, Trial
 
 
-def run_offline(
-    experiment: OfflineExperiment,
-    out: Path,
-    *,
-    checkpoint_seconds: float = 60.0,
-    watch: Watch = lambda what, news: None,
-    warn: Callable[[str], None] = lambda sentence: None,
-) -> list[dict[str, Any]]:
-    """Run an experiment to its end, or on from where it was left; return the test's events, one a number of shots.
+class OfflineJob:
+    """Runs meta-training and the test.
 
     Args:
-        experiment: what to run.
-        out: the run folder: new, empty, or of this experiment.
-        checkpoint_seconds: how often to save, at least.
-        watch: called with ("compiling", ...), ("evaluated", event), ("testing", ...), ("saved", ...) as they happen.
-        warn: called with one sentence for each thing that was wrong and has been healed.
-
-    Raises:
-        RunError: a parameter was not finite; the last good checkpoint is kept.
-        KeyboardInterrupt: Ctrl-C; the chunk at hand was finished and saved.
+        experiment: with an `OfflineProtocol`.
     """
-    plan, keys = experiment.settings.plan, experiment.keys()
-    watch("loading", {"name": experiment.settings.data.name})
-    tasks = experiment.load_tasks()
-    loop = experiment.loop(tasks)
-    with RunFolder.opened(out, experiment.describe(tasks), environment(), warn) as folder:
-        if not folder.finished:
-            split = experiment.split(tasks)
-            state = drive(
-                loop,
-                split,
-                keys,
-                OfflineEvents(plan),
-                lambda state: bool(loop.ended(state)),
-                folder,
-                checkpoint_seconds,
-                watch,
+
+    learns_at_once = True
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert isinstance(experiment.protocol, OfflineProtocol)
+        self.tasks, self.protocol = experiment.tasks, experiment.protocol
+        self.loop = OfflineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
+        start, run, test = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)
+        self.keys = {"start": start, "run": run, "test": test}
+
+    def load_data(self) -> Split:
+        """The tasks to train, to validate and to test on, on the device, where they share the examples."""
+        return split_for(replicate(self.tasks.on_device()), self.protocol)
+
+    def make_recorder(self, split: Split) -> OfflineRecorder:
+        """Makes events of what the loop finds."""
+        return OfflineRecorder(self.protocol)
+
+    def is_over(self, state: OfflineState) -> bool:
+        """Whether training has ended."""
+        return bool(self.loop.ended(state))
+
+    def learner_state(self, state: OfflineState) -> Any:
+        """The state that did best on the validation tasks."""
+        return state.best
+
+    def finish(
+        self, state: OfflineState, split: Split, recorder: OfflineRecorder, folder: RunFolder, observe: Observe
+    ) -> None:
+        """Test the state that was kept, and write the summary."""
+        observe("testing", split.test.num_tasks)
+        with catch_interrupts() as interrupted:
+
+            def count_episodes(episodes: int) -> None:
+                observe("tested", episodes)
+                if interrupted:
+                    raise KeyboardInterrupt
+
+            tests, key = Draw.test(split.test, self.protocol), self.keys["test"]
+            scores = evaluate(self.loop, tests, state.best, key, count_episodes, compiled_rounds())
+        if not np.all(np.isfinite(scores.loss)):
+            raise RunError(
+                f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
+                "learner.inner_rate, or learner.inner_clip, in a new folder"
             )
-            tests = Draw.test(split.test, plan)
-            watch("testing", {"tasks": split.test.tasks})
+        events = list_scores(scores)
+        folder.append(events)
+        for event in events:
+            observe("event", event)
+        steps, best = (self.protocol.steps_per_trial * int(number) for number in (state.rounds, state.best_round))
+        folder.finish(functools.partial(OfflineSummary, steps=steps, best_step=best, tests=events))
 
-            with interruptible() as interrupted:
 
-                def tell(count: int) -> None:
-                    watch("tested", {"episodes": count})
-                    if interrupted:
-                        raise KeyboardInterrupt
+class OfflineRecorder:
+    """Turns the records of the loop into events.
 
-                scores = evaluate(loop, tests, state.best, keys["test"], tell, compiled_rounds())
-            if not np.all(np.isfinite(scores.loss)):
-                raise RunError(
-                    f"a loss was not finite in the test of {out}; try a smaller numbers.meta_rate or "
-                    "numbers.inner_rate, or numbers.inner_clip, in a new folder"
-                )
-            lines = tested(scores)
-            folder.append(lines)
-            for line in lines:
-                watch("evaluated", line)
-            steps, best = (plan.every * int(number) for number in (state.rounds, state.best_round))
-            folder.finish({"steps": steps, "best_step": best, "test": lines})
-    return [event for event in read_events(out) if "test" in event]
+    Args:
+        protocol: the rules.
+    """
+
+    def __init__(self, protocol: OfflineProtocol) -> None:
+        self.protocol = protocol
+
+    def record(self, found: Trained, count: int) -> list[Event]:
+        """The events of the first `count` records."""
+        return [self._event(found, number) for number in range(count)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Nothing: a trial does not depend on those before it."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """There is nothing to load."""
+
+    def _event(self, found: Trained, number: int) -> Trial:
+        return Trial(
+            step=int(found.round[number]) * self.protocol.steps_per_trial,
+            accuracy=_finite_list(found.accuracy[number]),
+            loss=_finite_list(found.loss[number]),
+            score=float(found.score[number]) if np.isfinite(found.score[number]) else None,
+            better=bool(found.better[number]),
+            ended=bool(found.ended[number]),
+            train=training_metrics(found.metrics, number),
+            rates=learned_rates(found.rates, number, with_alpha=True),
+        )
+
+
+def list_scores(scores: Scores) -> list[Score]:
+    """The events of the test: one for each number of shots."""
+    columns = (scores.accuracy, scores.accuracy_error, scores.loss, scores.loss_error)
+    events = []
+    for place, shots in enumerate(scores.shots):
+        accuracy, accuracy_error, loss, loss_error = (float(column[place]) for column in columns)
+        known = np.isfinite(accuracy)  # not in a regression
+        events.append(
+            Score(
+                shots=shots,
+                loss=loss,
+                loss_error=loss_error,
+                accuracy=accuracy if known else None,
+                accuracy_error=accuracy_error if known else None,
+                episodes=scores.episodes,
+            )
+        )
+    return events
 
 
 @functools.cache
 def compiled_rounds() -> Any:
     """Rounds of a test, compiled once in a process for all runs that differ only in their seed."""
-    return compiled(some_rounds)
+    return compile_with_options(some_rounds)
+
+
+def _finite_list(values: Any) -> list[float] | None:
+    return [float(value) for value in values] if np.all(np.isfinite(values)) else None

@@ -1,56 +1,147 @@
-"""Running an online experiment in a run folder."""
+"""An online experiment, ready to run: the loop of algorithm 1, and its events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import functools
+from collections.abc import Mapping
+from typing import Any
 
+import jax
 import numpy as np
 
-from anyshot.online.ledger import Ledger
-from anyshot.runs.driving import Watch, drive, environment
-from anyshot.runs.events import Events
+from anyshot.devices import replicate
+from anyshot.errors import DataError
+from anyshot.online import OnlineLoop, OnlineProtocol, OnlineState, Record, Stream, make_stream
+from anyshot.runs.drive import Observe
 from anyshot.runs.experiment import Experiment
-from anyshot.runs.folder import RunFolder, read_events
+from anyshot.runs.folder import RunFolder
+from anyshot.runs.records import Evaluation, Event, OnlineSummary, Pretraining
+
+SUMS = {"total_loss": float, "total_labels": int, "mastered": int, "task_mastered": bool}
 
 
-def run_online(
-    experiment: Experiment,
-    out: Path,
-    *,
-    checkpoint_seconds: float = 60.0,
-    watch: Watch = lambda what, news: None,
-    warn: Callable[[str], None] = lambda sentence: None,
-) -> Ledger:
-    """Run an experiment to its end, or on from where it was left.
+class OnlineJob:
+    """Runs the online loop.
 
     Args:
-        experiment: what to run.
-        out: the run folder: new, empty, or of this experiment.
-        checkpoint_seconds: how often to save, at least.
-        watch: called with ("compiling", ...), ("evaluated", event), ("saved", ...) as they happen.
-        warn: called with one sentence for each thing that was wrong and has been healed.
-
-    Raises:
-        RunError: the loss or a parameter was not finite; the last good checkpoint is kept.
-        KeyboardInterrupt: Ctrl-C; the chunk at hand was finished and saved.
+        experiment: with an `OnlineProtocol`.
     """
-    watch("loading", {"name": experiment.settings.data.name})
-    tasks = experiment.load_tasks()
-    loop, protocol = experiment.loop(tasks), experiment.settings.protocol
-    with RunFolder.opened(out, experiment.describe(tasks), environment(), warn) as folder:
-        if not folder.finished:
-            stream = experiment.stream(tasks)
-            events = Events(protocol, [tasks.task_names[task] for task in np.asarray(stream.order)])
-            drive(
-                loop,
-                stream,
-                experiment.keys(),
-                events,
-                lambda state: int(state.position) >= stream.positions,
-                folder,
-                checkpoint_seconds,
-                watch,
+
+    def __init__(self, experiment: Experiment) -> None:
+        assert isinstance(experiment.protocol, OnlineProtocol)
+        self.tasks, self.protocol = experiment.tasks, experiment.protocol
+        self.loop = OnlineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
+        stream, start, run = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)
+        self.keys = {"stream": stream, "start": start, "run": run}
+        self.learns_at_once = self.protocol.pretrain_rounds > 0
+
+    def load_data(self) -> Stream:
+        """The stream, on the device."""
+        return replicate(make_stream(self.tasks.on_device(), self.protocol, self.keys["stream"]))
+
+    def make_recorder(self, stream: Stream) -> OnlineRecorder:
+        """Makes events of what the loop finds."""
+        return OnlineRecorder(self.protocol, [self.tasks.task_names[task] for task in np.asarray(stream.order)])
+
+    def is_over(self, state: OnlineState) -> bool:
+        """Whether the last task has ended."""
+        return int(state.position) >= (self.protocol.num_tasks or self.tasks.num_tasks)
+
+    def learner_state(self, state: OnlineState) -> Any:
+        """The learner's state now."""
+        return state.learner
+
+    def finish(
+        self, state: OnlineState, stream: Stream, recorder: OnlineRecorder, folder: RunFolder, observe: Observe
+    ) -> None:
+        """Write the summary."""
+        folder.finish(
+            functools.partial(
+                OnlineSummary,
+                tasks=stream.positions - self.protocol.pretrain_tasks,
+                mastered=recorder.mastered,
+                total_loss=recorder.total_loss,
+                total_labels=recorder.total_labels,
             )
-            folder.finish(events.summary())
-    return Ledger.of(read_events(out), protocol.test)
+        )
+
+
+class OnlineRecorder:
+    """Turns the records of the loop into events, and keeps the running sums.
+
+    Args:
+        protocol: the rules.
+        task_names: in the order of the stream.
+    """
+
+    def __init__(self, protocol: OnlineProtocol, task_names: list[str]) -> None:
+        self.protocol, self.task_names = protocol, task_names
+        self.total_loss, self.total_labels, self.mastered = 0.0, 0, 0
+        self.task_mastered = False  # the current one
+
+    def record(self, found: Record, count: int) -> list[Event]:
+        """The events of the first `count` records."""
+        return [self._event(found, number) for number in range(count)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The sums so far."""
+        return {name: getattr(self, name) for name in SUMS}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from the sums that a checkpoint kept."""
+        for name, kind in SUMS.items():
+            if type(state.get(name)) is not kind:
+                raise DataError(
+                    f"the checkpoint has {name} {state.get(name)!r}, which no run writes; remove the checkpoint"
+                )
+            setattr(self, name, state[name])
+
+    def _event(self, found: Record, number: int) -> Event:
+        train = training_metrics(found.metrics, number)
+        if found.pretraining[number]:
+            return Pretraining(train=train)
+        position, ended = int(found.position[number]), bool(found.ended[number])
+        loss, labels, mastered = float(found.loss[number]), int(found.received[number]), bool(found.mastered[number])
+        accuracy = float(found.accuracy[number])
+        self.total_loss += loss
+        event = Evaluation(
+            position=position,
+            task=self.task_names[position],
+            step=int(found.round[number]) * self.protocol.steps_per_arrival,
+            labels=labels,
+            shots=int(found.shots[number]),
+            loss=loss,
+            accuracy=accuracy if np.isfinite(accuracy) else None,
+            mastered=mastered,
+            ended=ended,
+            total_loss=self.total_loss,
+            total_labels=self.total_labels + labels,
+            train=train,
+            rates=learned_rates(found.rates, number, with_alpha=ended),
+        )
+        self._count(labels, mastered, ended)
+        return event
+
+    def _count(self, labels: int, mastered: bool, ended: bool) -> None:
+        self.task_mastered = self.task_mastered or mastered
+        if ended:
+            self.total_labels += labels
+            self.mastered += self.task_mastered
+            self.task_mastered = False
+
+
+def training_metrics(metrics: Mapping[str, Any], number: int) -> dict[str, float]:
+    """What a learner reported of its updates in one round; nothing before the first update."""
+    named = {name: float(values[number]) for name, values in metrics.items()}
+    return {name: value for name, value in named.items() if np.isfinite(value)}
+
+
+def learned_rates(rates: Mapping[str, Any], number: int, with_alpha: bool) -> dict[str, float | list[float]]:
+    """The learned rates in one round; those with a value for each number of shots only `with_alpha`."""
+    found: dict[str, float | list[float]] = {}
+    for name, values in rates.items():
+        if values[number].ndim == 0:
+            found[name] = float(values[number])
+        elif with_alpha:
+            found[name] = [float(value) for value in values[number]]
+    return found

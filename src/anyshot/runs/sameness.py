@@ -7,20 +7,50 @@ from pathlib import Path
 from typing import Any
 
 from anyshot.errors import InputError
+from anyshot.runs.records import ExperimentRecord
 
 
-def check_same(path: Path, theirs: Any, ours: Any, setting: str = "") -> None:
-    """Refuse another experiment, naming the first setting that differs."""
+def check_same(folder: Path, theirs: ExperimentRecord, ours: ExperimentRecord, defaults: dict[str, Any]) -> None:
+    """Refuse another experiment, naming the first thing that differs.
+
+    Args:
+        folder: that is to be opened.
+        theirs: what it holds.
+        ours: what is to be run.
+        defaults: of the learner's hyperparameters; see `with_defaults`.
+    """
+    difference = find_difference(with_defaults(theirs, defaults), ours.model_dump(mode="json"))
+    if difference:
+        raise InputError(
+            f"{folder} holds another experiment: {difference}; choose another folder, or the same settings"
+        )
+
+
+def with_defaults(record: ExperimentRecord, defaults: dict[str, Any]) -> dict[str, Any]:
+    """A record as JSON. A hyperparameter that it lacks was added to the learner later, and has its default."""
+    content = record.model_dump(mode="json")
+    content["learner"]["hyperparameters"] = {**defaults, **content["learner"]["hyperparameters"]}
+    return content
+
+
+def find_difference(theirs: Any, ours: Any, where: str = "") -> str | None:
+    """The first difference between two JSON values in words, or None.
+
+    >>> find_difference({"seed": 1, "protocol": {"max_shots": 5}}, {"seed": 1, "protocol": {"max_shots": 6}})
+    'protocol.max_shots is 5 there and 6 here'
+    """
     if isinstance(theirs, dict) and isinstance(ours, dict):
-        for name in [*theirs, *(name for name in ours if name not in theirs)]:
-            inner = f"{setting}.{name}" if setting else name
-            for one, other, where in ((theirs, ours, "there"), (ours, theirs, "here")):
-                if name not in other:
-                    raise InputError(_another(path, f"{inner} is {json.dumps(one[name])} {where} only"))
-            check_same(path, theirs[name], ours[name], inner)
-    elif json.dumps(theirs) != json.dumps(ours):  # as JSON, since True == 1 == 1.0
-        raise InputError(_another(path, f"{setting} is {json.dumps(theirs)} there and {json.dumps(ours)} here"))
-
-
-def _another(path: Path, how: str) -> str:
-    return f"{path} holds another experiment: {how}; choose another folder, or the same settings"
+        for name in dict.fromkeys([*theirs, *ours]):
+            inner = f"{where}.{name}" if where else name
+            if name not in theirs or name not in ours:
+                value, place = (ours[name], "here") if name not in theirs else (theirs[name], "there")
+                return f"{inner} is {json.dumps(value)} {place} only"
+            difference = find_difference(theirs[name], ours[name], inner)
+            if difference:
+                return difference
+        return None
+    if json.dumps(theirs) == json.dumps(ours):  # as JSON, since True == 1 == 1.0
+        return None
+    if where.endswith("sha256"):
+        return f"{where.removesuffix('.sha256')} has changed (its source, or the values it uses)"
+    return f"{where} is {json.dumps(theirs)} there and {json.dumps(ours)} here"

@@ -1,118 +1,154 @@
-"""The settings of an experiment, online or offline: one definition for flags, checks and the file in the run folder."""
+"""Settings by dotted names, such as protocol.threshold and learner.inner_rate: presets with changes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, ValidationError
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from anyshot.errors import InputError
-from anyshot.learners.numbers import Numbers
-from anyshot.offline.plan import Plan
-from anyshot.online.protocol import Protocol
-from anyshot.runs.networks import NETWORKS
+from anyshot.registry import keyword_defaults
+from anyshot.runs.presets import Preset
 
-Model = TypeVar("Model", bound=BaseModel)
+PARTS = ("data", "network", "learner", "protocol")
 
 
-@dataclass(frozen=True)
-class Data:
-    """What is learned from.
+def parse_settings(words: Sequence[str]) -> dict[str, Any]:
+    """Settings from the command line: NAME=VALUE each.
 
-    Attributes:
-        name: of the task set; `anyshot data list` shows them.
-        seed: which image goes to which task.
-        settings: of the task set, if not the usual ones: names and values, such as size 42.
+    >>> parse_settings(["protocol.threshold=0.7", "network.hidden=40,40", "protocol.num_tasks=none"])
+    {'protocol.threshold': 0.7, 'network.hidden': (40, 40), 'protocol.num_tasks': None}
     """
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not (name and equals):
+            raise InputError(f"--set takes NAME=VALUE, such as protocol.threshold=0.7, got {word!r}")
+        if name in found:
+            raise InputError(f"--set has {name} twice; give it once")
+        found[name] = _parse(text)
+    return found
 
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
 
-    name: str = "rainbow-mnist"
-    seed: int = 0
-    settings: dict[str, int] = field(default_factory=dict)
+def format_value(value: Any) -> str:
+    """A value as --set takes it.
 
-
-@dataclass(frozen=True)
-class Network:
-    """The model.
-
-    Attributes:
-        kind: which one; conv4 is for images, siamese for pairs of them, pose for large grey ones, mlp for vectors.
-        channels: of every convolution.
-        stride: of the convolutions of conv4 and pose (the paper does not say; 2 as in MAML's Omniglot network).
-        hidden: widths of the hidden layers of an mlp.
+    >>> format_value(0.7), format_value((40, 40)), format_value((8,)), format_value(()), format_value(None)
+    ('0.7', '40,40', '8', ',', 'none')
     """
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012
-
-    kind: Literal[tuple(NETWORKS)] = "conv4"
-    channels: int = 32
-    stride: int = 2
-    hidden: tuple[int, ...] = (40, 40)
+    if isinstance(value, tuple):
+        return ",".join(map(format_value, value)) or ","
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-class _Common(BaseModel):
-    """What online and offline experiments both have."""
+def change(preset: Preset, learner: str, settings: Mapping[str, Any]) -> Preset:
+    """The preset with some settings changed. Names and values that cannot be are refused.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    data: Data = Data()
-    network: Network = Network()
-    numbers: Numbers = Numbers()
-
-
-class Settings(_Common):
-    """Everything about an experiment but the method and the seed."""
-
-    protocol: Protocol = Protocol()
-
-    @property
-    def most_shots(self) -> int:
-        """M, in datapoints."""
-        return self.protocol.max_shots
-
-    @property
-    def ways(self) -> None:
-        """Online, tasks have labels of their own."""
-
-
-class OfflineSettings(_Common):
-    """Everything about an offline experiment but the method and the seed."""
-
-    plan: Plan = Plan()
-
-    @property
-    def most_shots(self) -> int:
-        """M, in datapoints."""
-        return self.plan.max_shots * (self.plan.ways or 1)
-
-    @property
-    def ways(self) -> int | None:
-        """Classes of an episode, if they are numbered anew in each."""
-        return self.plan.ways
-
-
-def settings_from(values: dict[str, Any]) -> Settings:
-    """Settings from what `Settings.model_dump` or a JSON file gives; raises `InputError` naming what is wrong."""
-    return _validated(Settings, values)
+    Args:
+        preset: to change.
+        learner: the name of the learner, which decides which hyperparameters there are.
+        settings: values by dotted names.
+    """
+    known = list_settings(preset, learner)
+    network, kind = dict(preset.network), settings.get("network.kind")
+    if kind is not None and kind != network["kind"]:
+        network = {"kind": kind}
+        known = {n: v for n, v in known.items() if not n.startswith("network.")} | _network_settings(network)
+    data_settings, hyperparameters, rules, seed = (
+        dict(preset.data_settings),
+        dict(preset.hyperparameters),
+        {},
+        preset.data_seed,
+    )
+    for name, value in settings.items():
+        part, _, short = name.partition(".")
+        if name == "data.name" or name not in known:
+            raise InputError(_unknown(name, known))
+        value = _as_its_default(value, known[name])
+        if name == "data.seed":
+            seed = value
+        elif part == "data":
+            data_settings[short] = value
+        elif part == "network":
+            network[short] = value
+        elif part == "learner":
+            hyperparameters[short] = value
+        else:
+            rules[short] = value
+    return dataclasses.replace(
+        preset,
+        network=network,
+        hyperparameters=hyperparameters,
+        protocol=dataclasses.replace(preset.protocol, **rules),
+        data_seed=seed,
+        data_settings=data_settings,
+    )
 
 
-def offline_settings_from(values: dict[str, Any]) -> OfflineSettings:
-    """The same for `OfflineSettings`."""
-    return _validated(OfflineSettings, values)
+def list_settings(preset: Preset, learner: str) -> dict[str, Any]:
+    """Every setting of a preset by its dotted name, defaults included."""
+    from anyshot.learners.catalogue import hyperparameters_of
+    from anyshot.tasks.catalogue import find_entry
+
+    fields = dataclasses.fields(hyperparameters_of(learner))
+    data = {**find_entry(preset.data).settings(), **preset.data_settings}
+    return {
+        "data.name": preset.data,
+        "data.seed": preset.data_seed,
+        **{f"data.{name}": value for name, value in data.items()},
+        **_network_settings(preset.network),
+        **{f"learner.{one.name}": preset.hyperparameters.get(one.name, one.default) for one in fields},
+        **{f"protocol.{name}": value for name, value in dataclasses.asdict(preset.protocol).items()},
+    }
 
 
-def any_settings_from(values: dict[str, Any]) -> Settings | OfflineSettings:
-    """Of whichever kind the values are; only an offline experiment has a plan."""
-    return offline_settings_from(values) if "plan" in values else settings_from(values)
+def own_hyperparameters(preset: Preset, learner: str) -> dict[str, Any]:
+    """Those of a preset's hyperparameters that the learner has."""
+    from anyshot.learners.catalogue import hyperparameters_of
+
+    known = hyperparameters_of(learner).__dataclass_fields__
+    return {name: value for name, value in preset.hyperparameters.items() if name in known}
 
 
-def _validated(model: type[Model], values: dict[str, Any]) -> Model:
+def _network_settings(network: Mapping[str, Any]) -> dict[str, Any]:
+    from anyshot.networks import NETWORKS
+
+    defaults = keyword_defaults(NETWORKS.find(network["kind"]).load())
+    return {f"network.{name}": value for name, value in {"kind": network["kind"], **defaults, **network}.items()}
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> str:
+    part, _, short = name.partition(".")
+    if part not in PARTS:
+        near = difflib.get_close_matches(name, known, 1)
+        hint = f"did you mean {near[0]}?" if near else f"settings begin with {', '.join(f'{part}.' for part in PARTS)}"
+        return f"there is no setting {name!r}; {hint}"
+    shorts = [known_name.partition(".")[2] for known_name in known if known_name.startswith(f"{part}.")]
+    near = difflib.get_close_matches(short, shorts, 1)
+    hint = f"did you mean {part}.{near[0]}?" if near else f"{part} has {', '.join(shorts)}"
+    return f"there is no setting {name!r}; {hint}"
+
+
+def _parse(text: str) -> Any:
+    if text.lower() in ("none", "null"):
+        return None
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if "," in text:
+        return tuple(_parse(part) for part in text.split(",") if part)
     try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        what = str(first["msg"]).removeprefix("Value error, ")
-        raise InputError(f"{where}: {what}" + (f", got {first['input']!r}" if "got" not in what else "")) from error
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (int, float)) else text
+
+
+def _as_its_default(value: Any, default: Any) -> Any:
+    """A whole number where a float belongs becomes one, a single value where several belong becomes a tuple."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if isinstance(default, tuple) and not isinstance(value, tuple):
+        return tuple(value) if isinstance(value, list) else (value,)
+    return value

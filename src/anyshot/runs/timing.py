@@ -1,4 +1,4 @@
-"""How long an experiment's meta-gradient and its online step take on this machine, measured by turns."""
+"""How long an update and an online step of an experiment take on this machine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from anyshot.devices import compiler_options, everywhere
+from anyshot.devices import compiler_options, replicate
 from anyshot.errors import InputError
 from anyshot.online import Buffer, OnlineLoop, OnlineState, Stream
-from anyshot.runs.driving import compiled_run
-from anyshot.runs.events import Events
-from anyshot.runs.experiment import Experiment
+from anyshot.runs.drive import compiled_run, describe_environment
+from anyshot.runs.experiment import Experiment, make_learner
 from anyshot.runs.folder import RunFolder
-from anyshot.tasks import TaskSet
+from anyshot.runs.online import OnlineJob
+from anyshot.runs.presets import preset
+from anyshot.runs.settings import own_hyperparameters
+from anyshot.tasks import TaskSet, load_tasks
 
-RAINBOW = (56, 800, 100)  # tasks, examples given and held of each
+RAINBOW = (56, 800, 100)  # tasks, and examples of each to train and to test on
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,13 @@ class Timing:
     """Times of one (meta-)update and of one online step, in seconds; medians.
 
     Attributes:
-        update: the bare (meta-)gradient and Adam's step, on data that is there.
-        first_step: an online step of the first task: arrivals, draws, updates, evaluation and log included.
+        update: the (meta-)gradient and the optimiser's step, on data that is at hand.
+        first_step: an online step of the first task, with arrivals, draws, updates, evaluation and log.
         last_step: the same at the end of the stream, where most tasks have all their data.
-        compile_update: how long it took to compile the one.
-        compile_online: and the other.
-        memory: bytes that the program of the update needs, its data included; None where XLA does not tell.
-        peak: most bytes in use on the device; None where it does not tell.
+        compile_update: to compile the update.
+        compile_online: to compile the online loop.
+        memory: bytes that the program of the update needs, its data included; None if XLA does not know.
+        peak: most bytes in use on the device; None if the device does not know.
     """
 
     update: float
@@ -49,70 +51,68 @@ class Timing:
     peak: int | None
 
 
-def tasks_for(experiment: Experiment) -> TaskSet:
-    """What the experiment learns from; random images take the place of Rainbow MNIST's, at the same cost.
+def make_timing_experiment(name: str, learner: str) -> Experiment:
+    """The experiment of an online preset; random images of the same sizes take the place of Rainbow MNIST.
 
-    >>> from anyshot.runs.presets import preset
-    >>> tasks_for(Experiment(preset("rainbow-mnist"), "ftml-vs", 0)).x.shape
+    >>> make_timing_experiment("rainbow-mnist", "toe").tasks.x.shape
     (50400, 28, 28, 3)
     """
-    data = experiment.settings.data
-    if data.name != "rainbow-mnist" or data.settings:
-        return experiment.load_tasks()
-    tasks, given, held = RAINBOW
-    random = np.random.default_rng(0)
-    rows = np.arange(tasks * (given + held), dtype=np.int32).reshape(tasks, given + held)
-    x = random.integers(0, 256, (rows.size, 28, 28, 3), np.uint8)
-    y = random.integers(0, 10, rows.size, np.int32)
-    names = tuple(f"task {number}" for number in range(tasks))
-    return TaskSet("random", x, y, rows[:, :given], rows[:, given:], names, fingerprint="random")
+    found = preset(name)
+    if found.protocol.kind != "online":
+        raise InputError(f"preset must be an online one, {name} is {found.protocol.kind}")
+    tasks = _random_images() if found.data == "rainbow-mnist" else load_tasks(found.data, seed=found.data_seed)
+    hyperparameters = own_hyperparameters(found, learner)
+    made = make_learner(learner, tasks, found.protocol, network=found.network, **hyperparameters)
+    return Experiment(tasks, made, found.protocol)
 
 
 def time_experiment(
-    experiment: Experiment, repeats: int = 3, tell: Callable[[str], None] = lambda line: None
+    experiment: Experiment, repeats: int = 3, report: Callable[[str], None] = lambda line: None
 ) -> Timing:
     """Compile and measure.
 
     Args:
-        experiment: whose sizes, learner and network are timed.
-        repeats: rounds of each kind, by turns, so that a disturbance hits all alike.
-        tell: called with one line before each part that takes long.
+        experiment: an online one, whose sizes, learner and network are timed.
+        repeats: how often each kind is measured, in turn, so that a disturbance affects all of them.
+        report: called with one line before each part that takes long.
     """
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats}")
-    tasks = tasks_for(experiment)
-    loop, stream, keys = experiment.loop(tasks), experiment.stream(tasks), experiment.keys()
-    early, late = states(loop, stream, keys["start"])
-    steps = loop.protocol.every * loop.protocol.updates
-    tell("compiling the update")
+    job = OnlineJob(experiment)
+    loop, stream, keys = job.loop, job.load_data(), job.keys
+    early, late = make_states(loop, stream, keys["start"])
+    steps = loop.protocol.steps_per_arrival * loop.protocol.updates_per_step
+    report("compiling the update")
     started = time.perf_counter()
-    updates, memory = _compiled_updates(loop, stream, late, keys["run"], steps)
+    update, memory = _compile_updates(loop, stream, late, keys["run"], steps)
     compile_update = time.perf_counter() - started
-    tell("compiling the online loop")
+    report("compiling the online loop")
     started = time.perf_counter()
     compiled_run()(loop, stream, early, keys["run"], jnp.asarray(0, jnp.int32))
     compile_online = time.perf_counter() - started
-    tell("measuring")
-    with tempfile.TemporaryDirectory() as place, RunFolder.opened(Path(place, "run"), {}, {}, tell) as folder:
+    report("measuring")
+    with (
+        tempfile.TemporaryDirectory() as place,
+        RunFolder.opened(Path(place, "run"), experiment.record, describe_environment(), report) as folder,
+    ):
         folder.resume()
-        names = [tasks.task_names[task] for task in np.asarray(stream.order)]
 
-        def online(state: OnlineState) -> None:
-            _, records, done = compiled_run()(loop, stream, state, keys["run"], jnp.asarray(1, jnp.int32))
-            folder.append(Events(loop.protocol, names).of(jax.device_get(records), int(done)))
+        def step(state: OnlineState) -> None:
+            _, found, done = compiled_run()(loop, stream, state, keys["run"], jnp.asarray(1, jnp.int32))
+            folder.append(job.make_recorder(stream).record(jax.device_get(found), int(done)))
 
-        runs = (updates, lambda: online(early), lambda: online(late))
-        taken = np.array([[_seconds(run) for run in runs] for _ in range(repeats + 1)])[1:] / steps
-    update, first_step, last_step = (float(value) for value in np.median(taken, axis=0))
+        kinds = (update, lambda: step(early), lambda: step(late))
+        taken = np.array([[_seconds(kind) for kind in kinds] for _ in range(repeats + 1)])[1:] / steps
+    update_time, first_step, last_step = (float(value) for value in np.median(taken, axis=0))
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
-    return Timing(update, first_step, last_step, compile_update, compile_online, memory, peak)
+    return Timing(update_time, first_step, last_step, compile_update, compile_online, memory, peak)
 
 
-def states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState, OnlineState]:
-    """In the first task, one arrival in it; and in the last one, all other tasks having all their data."""
+def make_states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState, OnlineState]:
+    """A state in the first task, after one arrival; and one in the last, when all others have all their data."""
     start = eqx.filter_jit(loop.start)(stream, key)
     one = jnp.asarray(1, jnp.int32)
-    # Pretraining rounds are behind both; they are told from others by the number of rounds alone.
+    # Pretraining is over in both; the number of rounds alone decides that.
     rounds = jnp.asarray(loop.protocol.pretrain_rounds + 1, jnp.int32)
     early = OnlineState(start.learner, start.buffer, start.position, one, rounds, start.finite)
     last = stream.positions - 1
@@ -122,13 +122,23 @@ def states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState, Onl
     seen = jnp.arange(stream.positions, dtype=jnp.int32)
     buffer = Buffer(received, seen, jnp.asarray(stream.positions, jnp.int32))
     late = OnlineState(start.learner, buffer, jnp.asarray(last, jnp.int32), one, rounds, start.finite)
-    return everywhere(early), everywhere(late)
+    return replicate(early), replicate(late)
 
 
-def _compiled_updates(
+def _random_images() -> TaskSet:
+    tasks, train_rows, test_rows = RAINBOW
+    random = np.random.default_rng(0)
+    rows = np.arange(tasks * (train_rows + test_rows), dtype=np.int32).reshape(tasks, train_rows + test_rows)
+    x = random.integers(0, 256, (rows.size, 28, 28, 3), np.uint8)
+    y = random.integers(0, 10, rows.size, np.int32)
+    names = tuple(f"task {number}" for number in range(tasks))
+    return TaskSet("random", x, y, rows[:, :train_rows], rows[:, train_rows:], names, fingerprint="random")
+
+
+def _compile_updates(
     loop: OnlineLoop, stream: Stream, state: OnlineState, key: Any, steps: int
 ) -> tuple[Callable[[], None], int | None]:
-    """A function that makes `steps` updates on one draw in one program, and the bytes that program needs."""
+    """A function that makes `steps` updates on one draw in one program, and the bytes that the program needs."""
     learner = loop.learner
     drawn = jax.jit(lambda: state.buffer.draw(stream, loop.protocol, learner.wants, state.position, key))()
     arrays, static = eqx.partition(state.learner, eqx.is_array)
@@ -140,10 +150,10 @@ def _compiled_updates(
 
         return jax.lax.scan(update, arrays, keys)
 
-    arguments = everywhere((arrays, drawn, jax.random.split(key, steps)))
+    arguments = replicate((arrays, drawn, jax.random.split(key, steps)))
     program = jax.jit(updates, compiler_options=compiler_options()).lower(*arguments).compile()
-    told = program.memory_analysis()
-    memory = told and told.temp_size_in_bytes + told.argument_size_in_bytes + told.output_size_in_bytes
+    sizes = program.memory_analysis()
+    memory = sizes and sizes.temp_size_in_bytes + sizes.argument_size_in_bytes + sizes.output_size_in_bytes
     return lambda: jax.block_until_ready(program(*arguments)), memory
 
 

@@ -48,6 +48,8 @@ class Tracker(Protocol):
 
 def check_tracker(name: str) -> None:
     """Refuse a tracker that is not installed or would ask a question, before any work."""
+    if name not in PACKAGES:
+        raise InputError(f"there is no tracker {name!r}; there are {', '.join(PACKAGES)}")
     package = PACKAGES[name]
     found = find_spec(package)
     if found is None or found.origin is None:  # a folder of that name in this folder is no package

@@ -14,28 +14,35 @@ import json
 import queue
 import textwrap
 import threading
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from anyshot.runs.files import replace_file
-from anyshot.runs.reading import EXPERIMENT, read_events
+from anyshot.runs.reading import EXPERIMENT_FILE, read_events
+from anyshot.runs.records import Event, ExperimentRecord
 from anyshot.runs.trackers import OPEN, Metrics, Note, check_tracker
 
 PATIENCE = 30.0  # seconds that the end of a run waits for the tracker to take the rest
-NOT_METRICS = ("step", "pretraining")  # the step within a task: the tracker's own step counts evaluations
+NOT_METRICS = ("step",)  # of a task; the tracker's own step is the number of the event
 
 
 class Mirror:
-    """Sends what `run_online` tells to a tracker, from a thread of its own; used by `with` around the run.
+    """Sends the events of a run to a tracker, from a thread of its own.
+
+    Use it by `with` around `anyshot.run`, which takes it as `observe`:
+
+        with Mirror("mlflow", folder, experiment.record) as mirror:
+            anyshot.run(experiment, folder, observe=mirror)
 
     Args:
         tracker: tensorboard, mlflow or wandb.
         folder: the run folder.
-        params: learner, seed and settings, by name.
-        tell: called with one sentence: where the run can be looked at.
+        experiment: what is run.
+        tell: called with one sentence: where the tracker shows the run.
         warn: called with one sentence if the tracker fails; the run goes on without it.
 
     Raises:
@@ -45,23 +52,23 @@ class Mirror:
     def __init__(
         self,
         tracker: str,
-        folder: Path,
-        params: Mapping[str, Any],
-        tell: Callable[[str], None],
-        warn: Callable[[str], None],
+        folder: str | Path,
+        experiment: ExperimentRecord,
+        tell: Callable[[str], None] = print,
+        warn: Callable[[str], None] = warnings.warn,
     ) -> None:
         check_tracker(tracker)
-        self.tracker, self.folder, self.params = tracker, folder, params
+        self.tracker, self.folder, self.experiment = tracker, Path(folder), experiment
         self._tell, self._warn = tell, warn
-        self._events: queue.SimpleQueue[dict[str, Any] | bool] = queue.SimpleQueue()  # a bool ends it: finished or not
+        self._events: queue.SimpleQueue[Event | bool] = queue.SimpleQueue()  # a bool ends it: finished or not
         self._said: queue.SimpleQueue[tuple[Callable[[str], None], str]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
 
-    def __call__(self, what: str, news: dict[str, Any]) -> None:
-        """Take what `run_online` tells."""
+    def __call__(self, what: str, news: Any) -> None:
+        """Take what happens in the run."""
         if what == "compiling":
             self._begin()
-        elif what == "evaluated" and self._works:
+        elif what == "event" and self._works:
             self._events.put(news)
         self._speak()
 
@@ -71,7 +78,7 @@ class Mirror:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None and self._thread is None and (self.folder / EXPERIMENT).exists():
+        if kind is None and self._thread is None and (self.folder / EXPERIMENT_FILE).exists():
             self._begin()  # the run was finished before; the tracker may lack some of it
         if self._thread is not None:
             self._events.put(kind is None)
@@ -105,8 +112,10 @@ class Mirror:
             self._said.put((self._warn, sentence))
 
     def _mirror(self) -> None:
-        title = f"{self.params['data.name']} {self.params['learner']} seed {self.params['seed']}"
-        tracker = OPEN[self.tracker](self.folder, title, self.params, self._read_note())
+        record = self.experiment
+        title = f"{record.tasks.name} {record.learner.name} seed {record.seed}"
+        params = {"learner": record.learner.name, "seed": record.seed, **record.settings()}
+        tracker = OPEN[self.tracker](self.folder, title, params, self._read_note())
         sent = tracker.note.sent
         self._write_note(tracker.note)
         self._said.put((self._tell, f"mirrored to {tracker.where}"))
@@ -146,16 +155,14 @@ class Mirror:
         replace_file(self._note, json.dumps(asdict(note)).encode() + b"\n")
 
 
-def params_of(learner: str, seed: int, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Learner, seed and settings by one name each.
-
-    >>> params_of("toe", 0, {"data": {"name": "pose", "seed": 0}})
-    {'learner': 'toe', 'seed': 0, 'data.name': 'pose', 'data.seed': 0}
-    """
-    flat = {f"{part}.{name}": value for part, values in settings.items() for name, value in values.items()}
-    return {"learner": learner, "seed": seed, **flat}
+def _metrics(event: Event) -> Metrics:
+    """The numbers of an event, by dotted names such as train.loss and rates.beta."""
+    return dict(_numbers(event.to_json()))
 
 
-def _metrics(event: dict[str, Any]) -> Metrics:
-    """The numbers of an event."""
-    return {name: float(v) for name, v in event.items() if type(v) in (int, float) and name not in NOT_METRICS}
+def _numbers(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _numbers(value, f"{prefix}{name}.")
+        elif type(value) in (int, float) and name not in NOT_METRICS:
+            yield prefix + name, float(value)

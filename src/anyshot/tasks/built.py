@@ -1,4 +1,4 @@
-"""What building a task set gives: plain arrays, before anything of JAX is touched."""
+"""The plain arrays of a task set, as its builder returns them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from anyshot.tasks.fingerprint import hash_arrays
+
 
 @dataclass(frozen=True)
 class Built:
-    """Arrays `x`, `y` (one row per example), `given`, `held` (rows of each task), and others for reference.
+    """A task set before it becomes a `TaskSet`. Nothing here needs JAX.
 
-    `source` is where it applies: which image of the original data set an example was made of.
+    Attributes:
+        arrays: `x` and `y` with one row per example, `train_rows` and `test_rows` with one row per task; some sets add
+            `source`, the number of the original image that each example was made from.
+        task_names: one name per task.
+        train_tasks: offline split: the first `train_tasks` tasks are for meta-training; 0 if there is no split.
     """
 
     arrays: dict[str, np.ndarray]
     task_names: tuple[str, ...]
-    train_tasks: int = 0  # offline split: the first so many tasks are for meta-training
+    train_tasks: int = 0
+
+    def fingerprint(self) -> str:
+        """The SHA-256 of everything in it; reads all arrays."""
+        return hash_arrays(self.arrays, self.task_names, self.train_tasks)

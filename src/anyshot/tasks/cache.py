@@ -1,4 +1,4 @@
-"""Built arrays as memory-mapped files: built once, checked against their fingerprint whenever they are loaded."""
+"""Built task sets as memory-mapped files: built once, verified by their fingerprint each time they are loaded."""
 
 from __future__ import annotations
 
@@ -13,64 +13,57 @@ from typing import Any
 
 import numpy as np
 
+from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError
 from anyshot.tasks.built import Built
-from anyshot.tasks.fingerprint import array_sha256, fingerprint
 from anyshot.tasks.progress import tell
-from anyshot.unfinished import unfinished_folder
 
 MANIFEST = "manifest.json"
 
-
-# What reading meets where something else is than was written; any other number says nothing about the content.
+# Errors of reading that mean that a file is missing or not a file. Others (permissions, too many open files) say
+# nothing about the content.
 WRONG_PLACE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 class Damaged(Exception):
-    """Why a folder of built arrays must not be used."""
+    """A folder of built arrays is not as it was written; the message says why."""
 
 
-class Other(Damaged):
-    """It is whole, but not of the key that was asked for."""
+class OtherKey(Damaged):
+    """A folder of built arrays is whole, but was written with another key."""
 
 
-def fingerprint_of(built: Built) -> str:
-    """The fingerprint of a task set that was just built: of its arrays, its tasks' names and its offline split."""
-    hashes = {name: array_sha256(array) for name, array in built.arrays.items()}
-    return fingerprint(hashes, built.task_names, train_tasks=built.train_tasks)
-
-
-def cached(
+def load_or_build(
     folder: Path, key: dict[str, Any], build: Callable[[], Built], *, rebuild: bool = False
 ) -> tuple[Built, str]:
-    """What is in `folder` if it is whole and of this key, else what `build` gives, which then replaces it.
+    """Read a folder of built arrays. If it is missing, damaged or of another key, build and write it first.
 
     Args:
-        folder: where it is kept.
-        key: what it must have been written with.
-        build: makes it.
-        rebuild: whether to build and replace it even if it is whole.
+        folder: the folder in the cache.
+        key: what the folder must have been written with.
+        build: builds the arrays.
+        rebuild: build and replace the folder even if it is whole.
 
     Returns:
         the built arrays, memory-mapped, and their fingerprint.
     """
-    if not rebuild and (found := _found(folder, key)):
+    if not rebuild and (found := _read_if_whole(folder, key)):
         return found
     try:
         with unfinished_folder(folder.parent):
-            pass  # so that a cache that cannot be written to is known before minutes of work
+            pass  # a cache that cannot be written to fails here, before minutes of work
     except OSError as error:
         raise _cannot_write(folder, error) from error
     write(folder, key, build())
-    for _ in range(10):  # the first will do, unless other processes replace it all the time
-        if found := _found(folder, key):
+    for _ in range(10):  # the first attempt succeeds unless other processes keep replacing the folder
+        if found := _read_if_whole(folder, key):
             return found
         time.sleep(0.05)
-    raise DataError(f"{folder} was written and is not there, or damaged; check the disk of the cache and try again")
+    raise DataError(f"{folder} was written but is missing or damaged now; check the disk of the cache and try again")
 
 
-def _found(folder: Path, key: dict[str, Any]) -> tuple[Built, str] | None:
-    """What is in the folder; None if nothing is, or nothing to be used, which is told."""
+def _read_if_whole(folder: Path, key: dict[str, Any]) -> tuple[Built, str] | None:
+    """The content of the folder; None if there is nothing to use, with a line on standard error if it is damaged."""
     while True:
         try:
             before = folder.lstat()
@@ -80,14 +73,15 @@ def _found(folder: Path, key: dict[str, Any]) -> tuple[Built, str] | None:
         except OSError as error:
             raise _cannot_read(folder, error) from error
         except Damaged as why:
-            if _replaced(folder, before):
+            if _was_replaced(folder, before):
                 continue
-            tell(f"{folder} {'is of other data' if isinstance(why, Other) else 'is damaged'} ({why}) and is built anew")
+            fault = "is of other data" if isinstance(why, OtherKey) else "is damaged"
+            tell(f"{folder} {fault} ({why}) and is built again")
             return None
 
 
-def _replaced(folder: Path, before: os.stat_result) -> bool:
-    """Whether another process has put something else there meanwhile, or is about to."""
+def _was_replaced(folder: Path, before: os.stat_result) -> bool:
+    """Whether another process has replaced the folder since `before`, or is about to."""
     try:
         return not os.path.samestat(before, folder.lstat())
     except OSError:
@@ -96,7 +90,7 @@ def _replaced(folder: Path, before: os.stat_result) -> bool:
 
 def _cannot_read(folder: Path, error: OSError | MemoryError) -> DataError:
     why = (error.strerror if isinstance(error, OSError) else "") or str(error) or "not enough memory"
-    return DataError(f"cannot read {folder}: {why}; nothing was changed, make that possible and try again")
+    return DataError(f"cannot read {folder}: {why}; nothing was changed, remove the cause and try again")
 
 
 def _cannot_write(folder: Path, error: OSError, size: str = "") -> DataError:
@@ -107,42 +101,42 @@ def _cannot_write(folder: Path, error: OSError, size: str = "") -> DataError:
 
 
 def write(folder: Path, key: dict[str, Any], built: Built) -> None:
-    """Write everything into an unfinished folder, flush it to the disk, then put it in the place of what is there."""
+    """Write the arrays into an unfinished folder, flush it to the disk, then move it to the place of `folder`."""
     try:
         with unfinished_folder(folder.parent) as unfinished:
-            _write(unfinished / "new", key, built)
-            _put(unfinished / "new", folder, aside=unfinished / "old")
+            _write_files(unfinished / "new", key, built)
+            _move(unfinished / "new", folder, aside=unfinished / "old")
     except OSError as error:
         megabytes = sum(array.nbytes for array in built.arrays.values()) / 1e6
         raise _cannot_write(folder, error, f" ({megabytes:.0f} MB)") from error
 
 
-def _put(new: Path, folder: Path, aside: Path) -> None:
-    """Each step is atomic, and whatever is there (a file, a link) goes as it is; `aside` is deleted by the caller."""
+def _move(new: Path, folder: Path, aside: Path) -> None:
+    """Replace `folder`, whatever it is (a file, a link), in two atomic steps; the caller deletes `aside`."""
     with suppress(FileNotFoundError):
         folder.rename(aside)
     try:
         new.rename(folder)
     except OSError:
-        if folder.exists():  # another process was quicker, and what it wrote is as good
+        if folder.exists():  # another process was faster, and what it wrote is the same
             return
         if os.path.lexists(aside):
             aside.rename(folder)
         raise
 
 
-def _write(folder: Path, key: dict[str, Any], built: Built) -> None:
+def _write_files(folder: Path, key: dict[str, Any], built: Built) -> None:
     manifest = {
         "key": key,
         "task_names": built.task_names,
         "train_tasks": built.train_tasks,
         "arrays": sorted(built.arrays),
-        "fingerprint": fingerprint_of(built),
+        "fingerprint": built.fingerprint(),
     }
     folder.mkdir()
     for name, array in ((name, np.ascontiguousarray(array)) for name, array in built.arrays.items()):
         with (folder / f"{name}.npy").open("wb") as file:
-            # As np.save does, but that reports a full disk without saying so.
+            # np.save would do the same, but its error for a full disk does not say that the disk is full.
             np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
             file.write(array.data)
             file.flush()
@@ -154,9 +148,15 @@ def _write(folder: Path, key: dict[str, Any], built: Built) -> None:
 
 
 def read(folder: Path, key: dict[str, Any] | None = None) -> tuple[Built, str]:
-    """The arrays in a folder, each verified by its SHA-256; raises `Damaged` if anything at all is not as written.
+    """The arrays in a folder and their fingerprint, after all of it has been verified.
 
-    Without a key, whatever it was written with will do. What cannot be read for other reasons is a `DataError`.
+    Args:
+        folder: the folder in the cache.
+        key: what the folder must have been written with; by default any key is accepted.
+
+    Raises:
+        Damaged: the content is not as it was written, or of another key.
+        DataError: the folder cannot be read, which says nothing about its content.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -164,15 +164,15 @@ def read(folder: Path, key: dict[str, Any] | None = None) -> tuple[Built, str]:
             name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in manifest["arrays"]
         }
         built = Built(arrays, tuple(map(str, manifest["task_names"])), int(manifest["train_tasks"]))
-        found, written, got = manifest["key"], manifest["fingerprint"], fingerprint_of(built)
+        found_key, written, found = manifest["key"], manifest["fingerprint"], built.fingerprint()
     except MemoryError as error:
         raise _cannot_read(folder, error) from error
-    except Exception as error:  # a damaged header of an .npy file raises anything
+    except Exception as error:  # the damaged header of an .npy file may raise any exception
         if isinstance(error, OSError) and error.errno not in WRONG_PLACE:
             raise _cannot_read(folder, error) from error
         raise Damaged(f"{type(error).__name__}: {error}") from error
-    if got != written:
+    if found != written:
         raise Damaged("its content does not have the fingerprint it was written with")
-    if key is not None and found != json.loads(json.dumps(key)):
-        raise Other(f"it holds {found}, not {key}")
+    if key is not None and found_key != json.loads(json.dumps(key)):
+        raise OtherKey(f"it holds {found_key}, not {key}")
     return built, written

@@ -1,45 +1,67 @@
-"""The task sets there are: what each is, where its files come from, and the fingerprint it must have."""
+"""All task sets: what each is, where its files come from, and its fingerprint."""
 
 from __future__ import annotations
 
-import inspect
+import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyshot.errors import InputError
-from anyshot.tasks.built import Built
+from anyshot.registry import keyword_defaults
 from anyshot.tasks.store import DataFile
+
+if TYPE_CHECKING:
+    from anyshot.tasks.built import Built
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One task set of the catalogue."""
+    """One task set of the catalogue.
+
+    Attributes:
+        summary: what it is, in one line.
+        build: "module:function" that builds it from its files.
+        made_of: "module:class" of the task set.
+        version: goes up when what is built changes.
+        fingerprint: of the set with seed 0 and the default settings.
+        built_megabytes: size of the built arrays.
+        licence: of the data.
+        check: "module:function" that refuses settings out of range; it is called before anything is downloaded.
+        files: the raw files; none if the set needs no download.
+        varies_with: software on which the built numbers depend.
+        instead: a path under $ANYSHOT_DATA with the user's own files, which can replace `files`.
+    """
 
     summary: str
-    build: str  # module:function that builds it from its files
-    made_of: str  # module:class that draws from it
-    version: int  # goes up when what is built changes
-    fingerprint: str  # with seed 0 and the default settings
+    build: str
+    made_of: str
+    version: int
+    fingerprint: str
     built_megabytes: int
     licence: str
-    files: tuple[DataFile, ...] = ()  # none: embedded
-    varies_with: str = ""  # what its numbers depend on, beside the files and the seed
-    instead: str = ""  # a path under $ANYSHOT_DATA that may stand in for the files, as one downloads it oneself
+    check: str = ""
+    files: tuple[DataFile, ...] = ()
+    varies_with: str = ""
+    instead: str = ""
 
     def builder(self) -> Callable[..., Built]:
         """The function that builds it: (files, seed, *, settings) -> Built."""
         return _import(self.build)
 
     def kind(self) -> Any:
-        """`TaskSet` or one of its kinds."""
+        """`TaskSet` or a subclass of it."""
         return _import(self.made_of)
 
     def settings(self) -> dict[str, int]:
-        """Its settings and their defaults."""
-        parameters = inspect.signature(self.builder()).parameters.values()
-        return {one.name: one.default for one in parameters if one.kind is one.KEYWORD_ONLY}
+        """The settings and their defaults."""
+        return keyword_defaults(self.builder())
+
+    def check_settings(self, settings: dict[str, int]) -> None:
+        """Raise `InputError` for settings out of range; those that are not given have their defaults."""
+        if self.check:
+            _import(self.check)(**self.settings() | settings)
 
 
 def _import(place: str) -> Any:
@@ -47,17 +69,21 @@ def _import(place: str) -> Any:
     return getattr(import_module(f"anyshot.tasks.{module}"), name)
 
 
-def entry(name: str) -> Entry:
-    """The entry of this name."""
+def find_entry(name: str) -> Entry:
+    """The entry of this name; an unknown name is refused with the nearest one."""
+    if not isinstance(name, str):
+        raise InputError(f"name must be the name of a task set, such as 'rainbow-digits', got {name!r}")
     if name not in CATALOGUE:
-        raise InputError(f"there is no task set {name!r}; there are {', '.join(CATALOGUE)}")
+        near = difflib.get_close_matches(name, CATALOGUE, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise InputError(f"there is no task set {name!r}; {hint}there are {', '.join(CATALOGUE)}")
     return CATALOGUE[name]
 
 
 def _mnist(name: str, size: int, sha256: str) -> DataFile:
     mirrors = ("https://ossci-datasets.s3.amazonaws.com/mnist", "https://storage.googleapis.com/cvdf-datasets/mnist")
     plain = name.removesuffix(".gz")
-    also = (f"MNIST/raw/{name}", f"MNIST/raw/{plain}", f"mnist/{plain}", plain)  # the first two as torchvision has them
+    also = (f"MNIST/raw/{name}", f"MNIST/raw/{plain}", f"mnist/{plain}", plain)  # the first two as in torchvision
     return DataFile("mnist", name, sha256, size, "gzip", tuple(f"{mirror}/{name}" for mirror in mirrors), also)
 
 
@@ -93,8 +119,9 @@ CATALOGUE = {
     "rainbow-digits": Entry(
         "56 looks (colour, scale, rotation) of the 1,797 digits that scikit-learn bundles, 16x16; embedded",
         build="rainbow:rainbow_digits",
+        check="rainbow:check_rainbow_digits",
         made_of="taskset:TaskSet",
-        version=1,
+        version=2,
         fingerprint="da16d05633fe39c98323285cf43566ccc39e8860fb8ec5ab9c730983344946ed",
         built_megabytes=15,
         licence="UCI optical digits, CC BY 4.0",
@@ -102,8 +129,9 @@ CATALOGUE = {
     "sinusoid": Entry(
         "sine waves of random amplitude and phase; embedded",
         build="sinusoid:sinusoid",
+        check="sinusoid:check_sinusoid",
         made_of="taskset:TaskSet",
-        version=1,
+        version=2,
         fingerprint="c3f67f8f6ac857f3717ed9695a9f415e3acb0f795e9ee8d617a77c5d9f8d975c",
         built_megabytes=1,
         licence="none needed",
@@ -112,8 +140,9 @@ CATALOGUE = {
     "rainbow-mnist": Entry(
         "56 looks of MNIST digits: 7 colours x 2 scales x 4 rotations, 900 images each, 28x28",
         build="rainbow:rainbow_mnist",
+        check="rainbow:check_rainbow_mnist",
         made_of="taskset:TaskSet",
-        version=1,
+        version=2,
         fingerprint="a401b73befdc55429f7391a9147407f0e5519000ae2131f504b8d235c99dd6d3",
         built_megabytes=119,
         licence="MNIST, CC BY-SA 3.0",
@@ -131,8 +160,9 @@ CATALOGUE = {
     "contextual-miniimagenet": Entry(
         "100 classes of mini-ImageNet; is a query image of the reference image's class? 84x84",
         build="miniimagenet:contextual_miniimagenet",
+        check="miniimagenet:check_miniimagenet",
         made_of="pairs:PairTasks",
-        version=1,
+        version=2,
         fingerprint="75303cb2b68cf9ab0ea92ecd1c29ed6a1e37904b195c8d4b7a1e4880227135dd",
         built_megabytes=1270,
         licence="ImageNet terms: research and education, no redistribution",
@@ -151,11 +181,12 @@ CATALOGUE = {
         instead="miniimagenet/images",
     ),
     "pose": Entry(
-        "orientation of 65 objects (PASCAL3D+ meshes), each seen by a camera of its own, grey 128x128",
+        "orientation of 65 objects (PASCAL3D+ meshes), each seen by its own camera, grey 128x128",
         build="pose:pose",
+        check="pose:check_pose",
         made_of="taskset:TaskSet",
-        version=1,
-        fingerprint="4e077eb8910dab0a891927b1ef5b62eb0ab551443360666a71c288d265f17df7",  # as Mesa's software draws it
+        version=2,
+        fingerprint="4e077eb8910dab0a891927b1ef5b62eb0ab551443360666a71c288d265f17df7",  # drawn by Mesa's software
         built_megabytes=160,
         licence="PASCAL3D+: research, no redistribution; renders with MuJoCo (Apache 2.0)",
         files=(MESHES,),
@@ -165,8 +196,9 @@ CATALOGUE = {
     "omniglot": Entry(
         "1,623 characters x 4 rotations x 20 drawings for N-way K-shot episodes, 28x28",
         build="omniglot:omniglot",
+        check="omniglot:check_omniglot",
         made_of="ways:ClassTasks",
-        version=1,
+        version=2,
         fingerprint="ae2515061515535cfd84dad9c23247459d1f27fbea105682c594670bb8e2acf6",
         built_megabytes=102,
         licence="Omniglot, MIT",

@@ -1,4 +1,4 @@
-"""A task set by its name: built once, kept in the cache, the same on every machine."""
+"""Task sets by name: built once, kept in the cache, the same on every machine."""
 
 from __future__ import annotations
 
@@ -9,100 +9,127 @@ import numpy as np
 
 from anyshot.errors import InputError
 from anyshot.tasks.built import Built
-from anyshot.tasks.cache import cached, fingerprint_of
-from anyshot.tasks.catalogue import Entry, entry
-from anyshot.tasks.own_files import digest, stand_in
+from anyshot.tasks.cache import load_or_build
+from anyshot.tasks.catalogue import Entry, find_entry
+from anyshot.tasks.own_files import find_own_files, hash_own_files
 from anyshot.tasks.progress import tell
-from anyshot.tasks.store import cache_folder, fetch, find, missing
+from anyshot.tasks.randomness import check_seed
+from anyshot.tasks.store import cache_folder, explain_missing, fetch, find, path_exists
 
 if TYPE_CHECKING:
     from anyshot.tasks.taskset import TaskSet
 
 
 def load_tasks(name: str, *, seed: int = 0, rebuild: bool = False, **settings: int) -> TaskSet:
-    """The task set of this name (`anyshot data list` shows them), as arrays on the host.
+    """Load a task set by its name; `anyshot data list` shows the names.
 
-    A standard set (seed 0, default settings) that does not have the fingerprint of the table is loaded with a warning
-    on standard error.
+    The first call downloads and builds the set, later ones read it from the cache. The arrays stay on the host. If a
+    set with seed 0 and default settings does not have its published fingerprint, a warning goes to standard error.
 
     Args:
         name: of the task set.
-        seed: of everything random in it: which image goes to which task, which ones are held for testing.
-        rebuild: whether to build it anew even if the cache has it; what is there stays until that is done.
-        settings: of this task set; docs/tasks.md has a table of them.
+        seed: of everything random in it, such as which image goes to which task and which rows are for testing.
+        rebuild: build it again even if it is in the cache; the old one stays until the new one is complete.
+        settings: of this task set; docs/tasks.md lists them.
 
     >>> tasks = load_tasks("rainbow-digits")
-    >>> print(tasks.tasks, tasks.x.shape, tasks.task_names[13], tasks.given.shape, tasks.held.shape)
+    >>> print(tasks.num_tasks, tasks.x.shape, tasks.task_names[13], tasks.train_rows.shape, tasks.test_rows.shape)
     56 (19040, 16, 16, 3) orange half 90 (56, 240) (56, 100)
     """
-    one = entry(name)
-    built, fingerprint = built_tasks(name, one, seed, settings, rebuild)
-    x, y = built.arrays["x"], built.arrays["y"]
-    given, held = (np.array(built.arrays[part]) for part in ("given", "held"))  # small, so that draws may be compiled
-    return one.kind()(name, x, y, given, held, built.task_names, fingerprint, built.train_tasks)
+    from anyshot.tasks.taskset import Origin
+
+    entry = find_entry(name)
+    built, fingerprint = load_built(name, seed, settings, rebuild=rebuild)
+    return entry.kind()(
+        name,
+        built.arrays["x"],
+        built.arrays["y"],
+        # Copied into memory, as compiled draws cannot read files.
+        np.array(built.arrays["train_rows"]),
+        np.array(built.arrays["test_rows"]),
+        built.task_names,
+        fingerprint,
+        built.train_tasks,
+        Origin(name, seed, tuple(sorted(changed_settings(entry, settings).items()))),
+    )
 
 
-def built_tasks(name: str, one: Entry, seed: int, settings: dict[str, int], rebuild: bool = False) -> tuple[Built, str]:
-    """Its arrays and their fingerprint: from the cache, or built, or (if embedded) always built."""
-    check_settings(name, one, seed, settings)
-    own = stand_in(one) if one.files else None
-    if not one.files:
-        built = one.builder()({}, seed, **settings)
-        fingerprint = fingerprint_of(built)
+def load_built(name: str, seed: int, settings: dict[str, int], *, rebuild: bool = False) -> tuple[Built, str]:
+    """The arrays of a task set and their fingerprint, without JAX; see `load_tasks`."""
+    entry = find_entry(name)
+    check_settings(name, seed, settings)
+    if not entry.files:
+        own = None
+        built = entry.builder()({}, seed, **settings)
+        fingerprint = built.fingerprint()
     else:
-        folder, key = place(name, one, seed, settings, own), key_of(name, one, seed, settings, own)
-        built, fingerprint = cached(
-            folder, key, lambda: one.builder()(_files(one, own), seed, **settings), rebuild=rebuild
+        own = find_own_files(entry)
+        built, fingerprint = load_or_build(
+            built_folder(name, seed, settings, own),
+            cache_key(name, seed, settings, own),
+            lambda: entry.builder()(_collect_files(entry, own), seed, **settings),
+            rebuild=rebuild,
         )
-    if own is None and is_standard(one, seed, settings) and fingerprint != one.fingerprint:
-        tell(f"warning: {differs(name, one, fingerprint)}")
+    if own is None and is_standard(entry, seed, settings) and fingerprint != entry.fingerprint:
+        tell(f"warning: {explain_fingerprint(name, entry, fingerprint)}")
     return built, fingerprint
 
 
-def is_standard(one: Entry, seed: int, settings: dict[str, int]) -> bool:
-    """Whether it must have the fingerprint of the table."""
-    return seed == 0 and one.settings() | settings == one.settings()
+def is_built(name: str, seed: int, settings: dict[str, int]) -> bool:
+    """Whether `load_tasks` can load the set without downloading or building anything; its content is not checked."""
+    entry = find_entry(name)
+    check_settings(name, seed, settings)
+    return not entry.files or path_exists(built_folder(name, seed, settings, find_own_files(entry)))
 
 
-def differs(name: str, one: Entry, fingerprint: str) -> str:
-    """The sentence for a set that is whole, but not that of the table."""
-    why = f"{one.varies_with} may round differently" if one.varies_with else "other software has built it"
-    return f"{name} has fingerprint {fingerprint}, but the table says {one.fingerprint}: {why}"
-
-
-def place(name: str, one: Entry, seed: int, settings: dict[str, int], own: Path | None) -> Path:
-    """The folder of a built task set; `own` is what stands in for its files."""
-    differing = {setting: value for setting, value in settings.items() if value != one.settings()[setting]}
-    told = "".join(f"-{setting}{differing[setting]}" for setting in sorted(differing))
-    told += "-own-files" if own else ""
-    return cache_folder() / "built" / f"{name}-v{one.version}-seed{seed}{told}"
-
-
-def key_of(name: str, one: Entry, seed: int, settings: dict[str, int], own: Path | None) -> dict[str, Any]:
-    """What is written in that folder to recognise it."""
-    key = {"name": name, "version": one.version, "seed": seed, "settings": one.settings() | settings}
-    return key | {"made of": one.instead, "digest": digest(own)} if own else key
-
-
-def _files(one: Entry, own: Path | None) -> dict[str, Path]:
-    if own:
-        return {"images" if own.is_dir() else own.name: own}
-    if lacking := [file for file in one.files if not file.urls and find(file) is None]:
-        raise missing(lacking)
-    return {file.name: fetch(file) for file in one.files}
-
-
-def check_settings(name: str, one: Entry, seed: Any, settings: dict[str, Any]) -> None:
-    """Raise `InputError` for a seed or settings that no task set of this name can have."""
+def check_settings(name: str, seed: Any, settings: dict[str, Any]) -> None:
+    """Raise `InputError` for a seed or settings that the task set of this name cannot have."""
+    entry = find_entry(name)
     check_seed("seed", seed)
     for setting, value in settings.items():
-        if setting not in one.settings():
-            raise InputError(f"{name} has no setting {setting!r}; it has {', '.join(one.settings())}")
+        if setting not in entry.settings():
+            raise InputError(f"{name} has no setting {setting!r}; it has {', '.join(entry.settings())}")
         if isinstance(value, bool) or not isinstance(value, int):
             raise InputError(f"{setting} must be a whole number, got {value!r}")
+    entry.check_settings(settings)
 
 
-def check_seed(name: str, seed: Any) -> None:
-    """A seed is what 32 bits hold: JAX's keys take no more everywhere."""
-    if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32:
-        raise InputError(f"{name} must be a whole number of at least 0 and below 2**32, got {seed!r}")
+def changed_settings(entry: Entry, settings: dict[str, int]) -> dict[str, int]:
+    """The settings that are not the default."""
+    defaults = entry.settings()
+    return {setting: value for setting, value in settings.items() if value != defaults[setting]}
+
+
+def is_standard(entry: Entry, seed: int, settings: dict[str, int]) -> bool:
+    """Whether the set must have the fingerprint of the catalogue."""
+    return seed == 0 and not changed_settings(entry, settings)
+
+
+def explain_fingerprint(name: str, entry: Entry, fingerprint: str) -> str:
+    """A sentence for a set that is whole but has another fingerprint than the catalogue."""
+    why = f"{entry.varies_with} may round differently" if entry.varies_with else "other software has built it"
+    return f"{name} has fingerprint {fingerprint}, but the catalogue says {entry.fingerprint}: {why}"
+
+
+def built_folder(name: str, seed: int, settings: dict[str, int], own: Path | None) -> Path:
+    """The folder of a built task set in the cache; `own` is the path of the user's own files, if it is made of them."""
+    entry = find_entry(name)
+    changed = sorted(changed_settings(entry, settings).items())
+    suffix = "".join(f"-{setting}{value}" for setting, value in changed) + ("-own-files" if own else "")
+    return cache_folder() / "built" / f"{name}-v{entry.version}-seed{seed}{suffix}"
+
+
+def cache_key(name: str, seed: int, settings: dict[str, int], own: Path | None) -> dict[str, Any]:
+    """What is written into the folder of a built task set to recognise it."""
+    entry = find_entry(name)
+    key = {"name": name, "version": entry.version, "seed": seed, "settings": entry.settings() | settings}
+    return key | {"made of": entry.instead, "digest": hash_own_files(own)} if own else key
+
+
+def _collect_files(entry: Entry, own: Path | None) -> dict[str, Path]:
+    """Where the files of the set are; they are downloaded if need be."""
+    if own:
+        return {"images" if own.is_dir() else own.name: own}
+    if missing := [file for file in entry.files if not file.urls and find(file) is None]:
+        raise explain_missing(missing)
+    return {file.name: fetch(file) for file in entry.files}

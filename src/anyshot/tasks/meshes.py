@@ -1,13 +1,13 @@
 """The 65 objects of the pose tasks: CAD models of PASCAL3D+ (Xiang et al. 2014) without the symmetric bottle and train.
 
-PASCAL3D+ has 67 such models; the task set has 65, as in Yin et al. (2020). Two archives are understood:
+PASCAL3D+ has 67 such models; the task set has 65, as in Yin et al. (2020). Two archives can be read:
 
 - the official `PASCAL3D+_release1.1.zip`: the 63 models below, then `car/09` and `car/02`;
-- the smaller `pascal3d_cad.zip`, made from public copies, in which four cars are missing: the same 63 models, then a
-  re-mesh of `car/09` and one object that is not of PASCAL3D+, `toilet/01` of ObjectNet3D. Of the spare objects of that
-  archive the toilet shows its orientation best: solid and upright, the tank at the back, the bowl in front, no view a
-  thin line. (Bed, piano, printer and telephone are boxes from many sides, laptop and guitar are flat, the iron stands
-  on end, bench, faucet and wheelchair have parts too thin for a small picture.)
+- the smaller `pascal3d_cad.zip`, made from public copies, which lacks four cars: the same 63 models, then a re-mesh of
+  `car/09` and an object of ObjectNet3D, `toilet/01`. Of the spare objects in that archive the toilet shows its
+  orientation best: it is solid and upright, with the tank at the back and the bowl in front. (Bed, piano, printer and
+  telephone are boxes from many sides, laptop and guitar are flat, the iron stands on end, and bench, faucet and
+  wheelchair have parts too thin for a small picture.)
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from jaxtyping import Float, Int32
 
 from anyshot.errors import DataError
 
-LONGEST_SIDE = 1.2  # of the bounding box, in MuJoCo's units, as in Yin et al.
+OBJECTS = 65
+LONGEST_SIDE = 1.2  # of the bounding box, in units of MuJoCo, as in Yin et al.
 
-# The models both archives hold; cars 07 and 10 are in the official one only and left out to keep the number at 65.
+# The models in both archives. Cars 07 and 10 are only in the official archive and left out to keep the number at 65.
 _NUMBERS = {
     "aeroplane": range(1, 9),
     "bicycle": range(1, 7),
@@ -38,7 +39,7 @@ _NUMBERS = {
     "tvmonitor": range(1, 5),
 }
 _NAMES = [f"{category}/{number:02}" for category, numbers in _NUMBERS.items() for number in numbers]
-# The last two: the name and where it is, first choice first. A re-mesh says so in its name, wherever that is shown.
+# The last two objects: names and paths, the first choice first. The name of a re-mesh says so.
 _LAST = [
     [("car/09", "CAD/car/09"), ("car/09-remeshed", "CAD_remeshed/car/09")],
     [("car/02", "CAD/car/02"), ("toilet/01", "extra/toilet/01")],
@@ -51,8 +52,8 @@ class Mesh:
 
     Attributes:
         name: category and number, such as `chair/04`.
-        vertices: one point a row.
-        faces: three rows of `vertices` a triangle; their order says nothing reliable about inside and outside.
+        vertices: one point per row.
+        faces: three rows of `vertices` per triangle; their order does not tell inside from outside.
     """
 
     name: str
@@ -61,12 +62,12 @@ class Mesh:
 
 
 def parse_off(text: str, name: str) -> Mesh:
-    """A triangle mesh in ASCII OFF.
+    """Parse a triangle mesh in the ASCII OFF format.
 
     Args:
-        text: `OFF`, the numbers of vertices, faces and edges, then `x y z` a vertex and `3 a b c` a triangle; `#`
-            starts a comment.
-        name: what the errors call it, and the mesh.
+        text: `OFF`, the numbers of vertices, faces and edges, then `x y z` for each vertex and `3 a b c` for each
+            triangle; `#` starts a comment.
+        name: of the mesh, also used in error messages.
 
     >>> print(parse_off("OFF 3 1 0  0 0 0  1 0 0  0 1 0  3 0 1 2", "triangle").faces)
     [[0 1 2]]
@@ -95,7 +96,7 @@ def parse_off(text: str, name: str) -> Mesh:
     if not np.isfinite(vertices).all():
         raise DataError(f"{name} has a vertex that is not finite: number {np.argwhere(~np.isfinite(vertices))[0][0]}")
     if (rows[:, 0] != 3).any():
-        raise DataError(f"{name} has a face of {rows[rows[:, 0] != 3][0, 0]} corners; only triangles are understood")
+        raise DataError(f"{name} has a face of {rows[rows[:, 0] != 3][0, 0]} corners; only triangles can be read")
     faces = rows[:, 1:]
     if faces.min() < 0 or faces.max() >= vertex_count:
         wrong = faces.min() if faces.min() < 0 else faces.max()
@@ -104,23 +105,23 @@ def parse_off(text: str, name: str) -> Mesh:
 
 
 def normalise(mesh: Mesh) -> Mesh:
-    """The mesh with the centre of its bounding box at the origin and the longest side of that box 1.2 units long.
+    """Move the centre of the bounding box to the origin and scale its longest side to 1.2 units.
 
     >>> print(normalise(parse_off("OFF 3 1 0  0 0 0  3 0 0  0 1 0  3 0 1 2", "triangle")).vertices)
     [[-0.6 -0.2  0. ]
      [ 0.6 -0.2  0. ]
      [-0.6  0.2  0. ]]
     """
-    drawn = mesh.vertices[np.unique(mesh.faces)]  # vertices of no triangle are not seen and must not count
+    drawn = mesh.vertices[np.unique(mesh.faces)]  # vertices of no triangle are not drawn and must not count
     low, high = drawn.min(axis=0), drawn.max(axis=0)
     longest = (high - low).max()
     if not longest > 0:
-        raise DataError(f"{mesh.name} has no extent: all its triangles are one point")
+        raise DataError(f"{mesh.name} has no extent: all its triangles are a single point")
     return Mesh(mesh.name, (mesh.vertices - (low + high) / 2) * (LONGEST_SIDE / longest), mesh.faces)
 
 
 def read_meshes(archive: Path) -> list[Mesh]:
-    """The 65 objects of an archive, always in the same order, centred and scaled.
+    """Read the 65 objects of an archive, always in the same order, centred and scaled.
 
     Args:
         archive: `pascal3d_cad.zip` or `PASCAL3D+_release1.1.zip`, not unpacked.
@@ -132,14 +133,16 @@ def read_meshes(archive: Path) -> list[Mesh]:
             places += [next((place for place in choice if place[1] in members), choice[0]) for choice in _LAST]
             missing = [place for _, place in places if place not in members]
             if missing:
-                raise DataError(f"{archive} lacks {len(missing)} of the 65 meshes, the first is {missing[0]}.off")
+                raise DataError(
+                    f"{archive} lacks {len(missing)} of the {OBJECTS} meshes, the first is {missing[0]}.off"
+                )
             return [_read(file, members[place], name) for name, place in places]
     except (zipfile.BadZipFile, OSError) as error:
         raise DataError(f"{archive} cannot be read as a zip archive: {error}; replace it") from error
 
 
 def _members(file: zipfile.ZipFile) -> dict[str, str]:
-    """From `CAD/car/09` to the member's full name: the official archive has its folders at some depth."""
+    """The full name of each member by its short one, such as `CAD/car/09`; the official archive has an outer folder."""
     pattern = re.compile(r"(?:.*/)?((?:CAD|CAD_remeshed|extra)/[a-z]+/\d\d)\.off")
     return {match[1]: match[0] for match in map(pattern.fullmatch, file.namelist()) if match}
 
@@ -147,8 +150,8 @@ def _members(file: zipfile.ZipFile) -> dict[str, str]:
 def _read(file: zipfile.ZipFile, member: str, name: str) -> Mesh:
     try:
         content = file.read(member)
-    except Exception as error:  # damaged, encrypted, packed in another way: zlib.error, RuntimeError, LZMAError, ...
+    except Exception as error:  # damaged or encrypted members raise many types: zlib.error, RuntimeError
         raise DataError(f"{file.filename} is damaged: {member} cannot be read ({error}); replace it") from error
-    # Bytes that are no text become words that are no numbers, for which the parser has a sentence.
+    # Bytes that are not text become words that are not numbers, which the parser reports.
     mesh = normalise(parse_off(content.decode("ascii", errors="replace"), f"{member} of {file.filename}"))
     return Mesh(name, mesh.vertices, mesh.faces)

@@ -1,4 +1,4 @@
-"""Contextual MiniImageNet: every class of mini-ImageNet is a task of telling its images from all others."""
+"""Contextual MiniImageNet: each class of mini-ImageNet is a task, to tell its images from those of other classes."""
 
 from __future__ import annotations
 
@@ -13,53 +13,71 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from anyshot.errors import DataError, InputError
+from anyshot.errors import DataError
+from anyshot.limits import check_whole
 from anyshot.tasks.built import Built
 from anyshot.tasks.progress import progress
 from anyshot.tasks.randomness import permutation
 
-NATIVE = 84
-SPLITS = {"train": 64, "val": 16, "test": 20}  # Ravi and Larochelle's classes, in this order; the first 90 train here
-EACH = 600  # images a class
+NATIVE = 84  # pixels a side
+SPLITS = {"train": 64, "val": 16, "test": 20}  # classes of Ravi and Larochelle's split, in this order
+TRAIN_CLASSES = 90  # the offline split here: the first 90 classes train
+IMAGES = 600  # of a class
 
 
 class ImageClass(NamedTuple):
-    """One class: WordNet id, readable name, and its encoded images in order of their number."""
+    """One class: its WordNet id, a readable name, and its encoded images in the order of their numbers."""
 
     wnid: str
     name: str
     images: list[bytes | Path]
 
 
-def contextual_miniimagenet(files: dict[str, Path], seed: int, *, size: int = NATIVE, held: int = 100) -> Built:
-    """All images decoded, `size` pixels wide and high (smaller than 84 by the mean over each pixel's area)."""
-    if not 4 <= size <= NATIVE:
-        raise InputError(f"size must be 4..{NATIVE} pixels, got {size}")
-    classes = _from_folder(files["images"], SPLITS, EACH) if "images" in files else _from_archives(files)
-    each = len(classes[0].images)
-    if not 0 <= held <= each - 2:
-        raise InputError(f"held must be 0..{each - 2}, as a pair needs two of the {each} images of a class; got {held}")
-    x = np.empty((len(classes), each, size, size, 3), np.uint8)
-    with progress(f"decoding {len(classes) * each:,} images of mini-ImageNet", len(classes)) as update:
+def check_miniimagenet(size: int, test_rows: int) -> None:
+    """Raise `InputError` for settings that are out of range; a pair needs two images of a class to train on."""
+    check_whole("size", size, 4, NATIVE)
+    check_whole("test_rows", test_rows, 0, IMAGES - 2)
+
+
+def contextual_miniimagenet(files: dict[str, Path], seed: int, *, size: int = NATIVE, test_rows: int = 100) -> Built:
+    """Decode all images.
+
+    Args:
+        files: the packed files, or `images`: a folder of JPEGs with the csv files of the split beside it.
+        seed: decides which images of a class are for testing.
+        size: pixels a side; below 84 a pixel is the mean over its area.
+        test_rows: images of each class that are for testing.
+    """
+    check_miniimagenet(size, test_rows)
+    classes = _read_folder(files["images"]) if "images" in files else _read_archives(files)
+    x = _decode_classes(classes, size)
+    in_order = np.arange(len(classes) * IMAGES, dtype=np.int32).reshape(len(classes), IMAGES)
+    shuffled = [
+        row[permutation(IMAGES, seed, "mini-ImageNet", image_class.wnid)]
+        for row, image_class in zip(in_order, classes, strict=True)
+    ]
+    rows, train_rows = np.stack(shuffled), IMAGES - test_rows
+    arrays: dict[str, np.ndarray] = {"x": x.reshape(-1, size, size, 3)}
+    arrays |= {"y": np.arange(len(classes), dtype=np.int32).repeat(IMAGES)}
+    arrays |= {"train_rows": rows[:, :train_rows], "test_rows": rows[:, train_rows:]}
+    return Built(arrays, tuple(image_class.name for image_class in classes), train_tasks=TRAIN_CLASSES)
+
+
+def _decode_classes(classes: list[ImageClass], size: int) -> UInt8[np.ndarray, "classes images size size 3"]:
+    x = np.empty((len(classes), IMAGES, size, size, 3), np.uint8)
+    with progress(f"decoding {len(classes) * IMAGES:,} images of mini-ImageNet", len(classes)) as update:
 
         def decode(number: int) -> None:
-            for place, image in zip(x[number], classes[number].images, strict=True):
-                place[...] = decoded(image, size)
+            for target, image in zip(x[number], classes[number].images, strict=True):
+                target[...] = decode_image(image, size)
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow decodes without holding Python's lock
+        with ThreadPoolExecutor(os.cpu_count()) as threads:  # Pillow releases Python's lock while it decodes
             for done, _ in enumerate(threads.map(decode, range(len(classes))), 1):
                 update(done)
-    in_order = np.arange(len(classes) * each, dtype=np.int32).reshape(len(classes), each)
-    rows = np.stack(
-        [row[permutation(each, seed, "mini-ImageNet", one.wnid)] for row, one in zip(in_order, classes, strict=True)]
-    )
-    arrays: dict[str, np.ndarray] = {"x": x.reshape(-1, size, size, 3)}
-    arrays |= {"y": np.arange(len(classes), dtype=np.int32).repeat(each)}
-    names = tuple(one.name for one in classes)
-    return Built(arrays | {"given": rows[:, : each - held], "held": rows[:, each - held :]}, names, train_tasks=90)
+    return x
 
 
-def decoded(image: bytes | Path, size: int) -> UInt8[np.ndarray, "size size 3"]:
+def decode_image(image: bytes | Path, size: int) -> UInt8[np.ndarray, "size size 3"]:
     """A JPEG as an array of `size` x `size` pixels."""
     try:
         with Image.open(io.BytesIO(image) if isinstance(image, bytes) else image) as opened:
@@ -74,8 +92,8 @@ def decoded(image: bytes | Path, size: int) -> UInt8[np.ndarray, "size size 3"]:
     return np.asarray(picture)
 
 
-def _from_archives(files: dict[str, Path]) -> list[ImageClass]:
-    """The classes from `train_0.npz`, `train_1.npz`, `val.npz`, `test.npz` (JPEGs end to end) and `classes.csv`."""
+def _read_archives(files: dict[str, Path]) -> list[ImageClass]:
+    """Read `train_0.npz`, `train_1.npz`, `val.npz`, `test.npz` (each with its JPEGs in one array) and `classes.csv`."""
     with files["classes.csv"].open(encoding="utf-8", newline="") as lines:
         names = {row["wnid"]: row["name"] for row in csv.DictReader(lines)}
     classes = []
@@ -91,17 +109,18 @@ def _from_archives(files: dict[str, Path]) -> list[ImageClass]:
     return classes
 
 
-def _from_folder(folder: Path, splits: dict[str, int], each: int) -> list[ImageClass]:
-    """The classes from a folder of images and, beside it, the split's `train.csv`, `val.csv` and `test.csv`.
+def _read_folder(folder: Path) -> list[ImageClass]:
+    """Read a folder of images and, beside it, the split's `train.csv`, `val.csv` and `test.csv`.
 
-    They must be all that is expected: so many classes a split, `each` images a class, and no image or class twice.
+    The number of classes of each split and of images of each class must be right, and no image or class may be listed
+    twice.
     """
     present = {path.name for path in folder.iterdir()}
     classes: dict[str, list[str]] = {}
-    for split, expected in splits.items():
+    for split, expected in SPLITS.items():
         table = folder.parent / f"{split}.csv"
         of_split: dict[str, list[str]] = {}
-        for name, label in _rows(table):
+        for name, label in _read_table(table):
             of_split.setdefault(label, []).append(name)
         if len(of_split) != expected:
             raise DataError(f"{table} lists {len(of_split)} classes, not {expected}; get the split's own file")
@@ -110,8 +129,8 @@ def _from_folder(folder: Path, splits: dict[str, int], each: int) -> list[ImageC
         classes |= of_split
     seen: set[str] = set()
     for label, names in classes.items():
-        if len(names) != each:
-            raise DataError(f"the csv files beside {folder} list {len(names)} images of class {label}, not {each}")
+        if len(names) != IMAGES:
+            raise DataError(f"the csv files beside {folder} list {len(names)} images of class {label}, not {IMAGES}")
         if twice := seen.intersection(names) or {name for name in names if names.count(name) > 1}:
             raise DataError(f"the csv files beside {folder} list {min(twice)} twice; get the split's own files")
         if missing := set(names) - present:
@@ -120,15 +139,17 @@ def _from_folder(folder: Path, splits: dict[str, int], each: int) -> list[ImageC
     return [ImageClass(label, label, [folder / name for name in sorted(names)]) for label, names in classes.items()]
 
 
-def _rows(table: Path) -> list[tuple[str, str]]:
-    """File name and label of each line."""
+def _read_table(table: Path) -> list[tuple[str, str]]:
+    """The file name and the label in each line."""
     try:
         with table.open(encoding="utf-8", newline="") as lines:
             rows = [(row["filename"], row["label"]) for row in csv.DictReader(lines)]
     except FileNotFoundError as error:
         raise DataError(f"{table} is missing; put the split's three csv files beside the folder of images") from error
     except (KeyError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{table} is no csv file with the columns filename and label; get the split's own") from error
+        raise DataError(
+            f"{table} is not a csv file with the columns filename and label; get the split's own file"
+        ) from error
     if not all(name and label for name, label in rows):
         raise DataError(f"{table} has a line without a file name or a label; get the split's own file")
     return rows

@@ -1,4 +1,4 @@
-"""Files of the user's own that stand in for those of the catalogue, in the layout one downloads them in oneself."""
+"""Files of the user's own that replace those of the catalogue, in the layout in which they are usually downloaded."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from pathlib import Path
 
 from anyshot.errors import DataError
 from anyshot.tasks.catalogue import Entry
-from anyshot.tasks.store import data_folder, find, there
+from anyshot.tasks.store import data_folder, find, path_exists
 
 
-def stand_in(one: Entry) -> Path | None:
-    """The path that stands in for the files, if it is there and they are not all."""
+def find_own_files(entry: Entry) -> Path | None:
+    """The path of the user's own files; None if there are none, or if all files of the catalogue are here."""
     folder = data_folder()
-    path = folder / one.instead if folder and one.instead else None
-    return path if path and there(path) and any(find(file) is None for file in one.files) else None
+    if not entry.instead or folder is None or not path_exists(folder / entry.instead):
+        return None
+    return folder / entry.instead if any(find(file) is None for file in entry.files) else None
 
 
-def digest(path: Path) -> str:
-    """Changes with the files, of which it looks at no more than names, sizes and times, and the tables beside them."""
+def hash_own_files(path: Path) -> str:
+    """A hash of the names, sizes and times of the files, and of the content of the csv files beside them."""
     try:
         if not path.is_dir():
-            parts = [_line(path.name, path.stat())]
+            parts = [_describe(path.name, path.stat())]
         else:
             with os.scandir(path) as images:
-                parts = sorted(_line(image.name, image.stat()) for image in images)
+                parts = sorted(_describe(image.name, image.stat()) for image in images)
             tables = sorted(path.parent.glob("*.csv"))
             parts += [f"{table.name} {hashlib.sha256(table.read_bytes()).hexdigest()}" for table in tables]
     except OSError as error:
@@ -33,5 +34,5 @@ def digest(path: Path) -> str:
     return hashlib.sha256("\n".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
-def _line(name: str, about: os.stat_result) -> str:
-    return f"{name} {about.st_size} {about.st_mtime_ns}"
+def _describe(name: str, status: os.stat_result) -> str:
+    return f"{name} {status.st_size} {status.st_mtime_ns}"

@@ -1,4 +1,4 @@
-"""Tasks whose examples are ordered pairs: is the query of the same class as the reference?"""
+"""Tasks whose examples are ordered pairs of a reference and a query: are they of the same class?"""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from anyshot.tasks.taskset import Ints, Part, TaskSet, gather
 
 
 class PairTasks(TaskSet):
-    """Every class is a task. An example is a reference image of the task's class and a query image of any class.
+    """Each class is a task. An example is a reference image of the task's class and a query image of any class.
 
-    The label is 1 if the query is of the reference's class, else 0. Pairs are sampled, not materialised: a row is two
-    rows of the pool. Of every two consecutive examples one is positive and one negative, in random order, so half of
-    every even batch is positive, and so is half of whatever has arrived. Both images of a pair come from the same part
-    (given or held), and a negative query from another of *these* tasks: after `select`, nothing of the other classes is
-    ever seen.
+    The label is 1 if both are of the same class, else 0. Pairs are sampled, not stored: a row of a draw is two rows of
+    the pool. Of every two consecutive examples one is positive and one negative, in random order, so half of every even
+    batch is positive. Both images of a pair come from the same part (train or test). A negative query comes from
+    another task of this set: after `select`, no image of the other classes is drawn.
 
     >>> import jax, numpy as np
     >>> rows = np.arange(12).reshape(3, 4)
@@ -32,19 +31,21 @@ class PairTasks(TaskSet):
 
     @property
     def unit(self) -> int:
-        """A positive and a negative pair."""
+        """Two: a positive and a negative pair."""
         return 2
 
-    def draw(self, key: Key[Array, ""], task: Any, count: int, part: Part = "given") -> Int[Array, "count 2"]:
-        """Pairs of rows (reference, query) of a task; the two of a positive pair are different images."""
-        rows = self._part(part)
-        self._check_draw(task, count, part)
-        if self.tasks < 2:
-            raise InputError(f"{self.name} has a single task left, and negative pairs need a second one; select more")
+    def draw(self, key: Key[Array, ""], task: Any, count: int, part: Part = "train") -> Int[Array, "count 2"]:
+        """Draw pairs of rows (reference, query) of a task; the rows of a positive pair are different images."""
+        rows = self._rows(part)
+        self._check_draw(task, count)
+        if self.num_tasks < 2:
+            raise InputError(f"{self.name} has a single task, and negative pairs need a second one; select more tasks")
         if rows.shape[1] < 2:
-            raise InputError(f"a pair needs 2 images of a class, but a task of {self.name} has {rows.shape[1]} {part}")
+            raise InputError(
+                f"a pair needs 2 images of a class, but a task of {self.name} has {rows.shape[1]} {part} rows"
+            )
         rows, (per_task, couples) = jnp.asarray(rows), (rows.shape[1], -(-count // 2))
-        # One call for all random numbers compiles several times faster than one each; `%` favours no image by > 1e-6.
+        # One call for all random numbers compiles several times faster than one each. The bias of `%` is below 1e-6.
         bits = jax.random.bits(key, (6, couples), jnp.uint32)
 
         def below(number: int, limit: int) -> Int[Array, " couples"]:
@@ -52,7 +53,7 @@ class PairTasks(TaskSet):
 
         reference, other_reference, negative = below(0, per_task), below(1, per_task), below(2, per_task)
         positive = (reference + 1 + below(3, per_task - 1)) % per_task  # any image but the reference
-        other = (task + 1 + below(4, self.tasks - 1)) % self.tasks  # any class but the task's
+        other = (task + 1 + below(4, self.num_tasks - 1)) % self.num_tasks  # any class but that of the task
         same = jnp.stack([rows[task, reference], rows[task, positive]], axis=1)
         different = jnp.stack([rows[task, other_reference], rows[other, negative]], axis=1)
         swap = below(5, 2).astype(bool)[:, None, None]

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int, Integer, UInt8
 
 from anyshot.errors import DataError, InputError
+from anyshot.limits import check_whole
 from anyshot.tasks.built import Built
 from anyshot.tasks.randomness import permutation
 
@@ -21,18 +22,27 @@ COLOURS = {
     "indigo": (75, 0, 130),
     "violet": (148, 0, 211),
 }
+MNIST_IMAGES = 60_000  # training images of MNIST
+TEST_DIGITS, TRAIN_DIGITS = 500, 1_297  # how scikit-learn's 1,797 digits are divided
+
 LOOKS = [(colour, half, turns) for colour in COLOURS for half in (False, True) for turns in range(4)]
 LOOK_NAMES = tuple(f"{colour} {'half' if half else 'full'} {90 * turns}" for colour, half, turns in LOOKS)
 
 
-def coloured(
+def colour_digits(
     ink: UInt8[np.ndarray, "n h w"], colour: str, half: bool, quarter_turns: int
 ) -> UInt8[np.ndarray, "n h w 3"]:
-    """White digits on a coloured background; at half size the mean of 2x2 pixels, centred; turned counter-clockwise.
+    """Draw white digits on a coloured background.
 
-    Whole numbers throughout, rounded to the nearest, so that the result is the same everywhere.
+    All arithmetic is in whole numbers, rounded to the nearest, so the result is the same on every machine.
 
-    >>> print(coloured(np.array([[[0, 255], [0, 51]]], np.uint8), "indigo", half=False, quarter_turns=0)[0, 1])
+    Args:
+        ink: grey digits, 255 where there is ink.
+        colour: a name in `COLOURS`.
+        half: draw at half size, centred: a pixel is the mean of 2x2.
+        quarter_turns: turns by 90 degrees, counter-clockwise.
+
+    >>> print(colour_digits(np.array([[[0, 255], [0, 51]]], np.uint8), "indigo", half=False, quarter_turns=0)[0, 1])
     [[ 75   0 130]
      [111  51 155]]
     """
@@ -48,66 +58,95 @@ def coloured(
     return ((255 * wide + background * (255 - wide) + 127) // 255).astype(np.uint8)
 
 
-def rainbow_mnist(files: dict[str, Path], seed: int, *, given: int = 800, held: int = 100) -> Built:
-    """The 60,000 training images of MNIST in random order, `given` + `held` different ones for each of the 56 looks."""
+def check_rainbow_mnist(train_rows: int, test_rows: int) -> None:
+    """Raise `InputError` for settings that are out of range."""
+    most = MNIST_IMAGES // len(LOOKS)
+    check_whole("train_rows", train_rows, 1, most)
+    check_whole("test_rows", test_rows, 0, most - 1)
+    if train_rows + test_rows > most:
+        raise InputError(
+            f"train_rows + test_rows must be at most {most}, as tasks share no image, got {train_rows} + {test_rows}"
+        )
+
+
+def rainbow_mnist(files: dict[str, Path], seed: int, *, train_rows: int = 800, test_rows: int = 100) -> Built:
+    """Build 56 looks from the training images of MNIST in random order; no image is in two tasks.
+
+    Args:
+        files: the images and labels of MNIST.
+        seed: decides which image is in which task.
+        train_rows: images of each task to train on.
+        test_rows: images of each task to test on.
+    """
+    check_rainbow_mnist(train_rows, test_rows)
     ink = read_idx(files["train-images-idx3-ubyte.gz"], dimensions=3)
     labels = read_idx(files["train-labels-idx1-ubyte.gz"], dimensions=1)
-    each = given + held
-    if given < 1 or held < 0 or each * len(LOOKS) > len(ink):
-        raise InputError(
-            f"given and held must be at least 1 and 0, and at most {len(ink) // len(LOOKS)} together, as the tasks "
-            f"share no image; got {given} and {held}"
-        )
-    images = permutation(len(ink), seed, "rainbow-mnist")[: each * len(LOOKS)].reshape(len(LOOKS), each)
-    return _of_looks(ink, labels, images, given)
+    per_task = train_rows + test_rows
+    images = permutation(len(ink), seed, "rainbow-mnist")[: per_task * len(LOOKS)].reshape(len(LOOKS), per_task)
+    return _build_looks(ink, labels, images, train_rows)
 
 
-def rainbow_digits(files: dict[str, Path], seed: int, *, given: int = 240, held: int = 100) -> Built:
-    """The 1,797 digits of 8x8 pixels that scikit-learn bundles, doubled to 16x16, in the same 56 looks.
+def check_rainbow_digits(train_rows: int, test_rows: int) -> None:
+    """Raise `InputError` for settings that are out of range."""
+    check_whole("train_rows", train_rows, 1, TRAIN_DIGITS)
+    check_whole("test_rows", test_rows, 0, TEST_DIGITS)
 
-    They are too few to give each task its own, so a task has `given` of 1,297 digits and `held` of the 500 others:
-    the same digit may turn up in another look, but never one that is held for testing.
+
+def rainbow_digits(files: dict[str, Path], seed: int, *, train_rows: int = 240, test_rows: int = 100) -> Built:
+    """Build 56 looks from the 1,797 digits of 8x8 pixels that scikit-learn bundles, doubled to 16x16.
+
+    There are too few digits to give each task its own. A task draws its train rows from 1,297 digits and its test rows
+    from the 500 others. The same digit may appear in several tasks, but never as a train row in one and as a test row
+    in another.
+
+    Args:
+        files: none.
+        seed: decides which digit is in which task.
+        train_rows: digits of each task to train on.
+        test_rows: digits of each task to test on.
     """
+    check_rainbow_digits(train_rows, test_rows)
     from sklearn.datasets import load_digits
 
     digits, labels = load_digits(return_X_y=True)
     ink = ((digits.astype(np.int64) * 255 + 8) // 16).astype(np.uint8).reshape(-1, 8, 8)
     ink = ink.repeat(2, axis=1).repeat(2, axis=2)
     order = permutation(len(ink), seed, "rainbow-digits")
-    for_testing, to_give = order[:500], order[500:]
-    if not (1 <= given <= len(to_give) and 0 <= held <= len(for_testing)):
-        raise InputError(f"given must be 1..{len(to_give)} and held 0..{len(for_testing)}, got {given} and {held}")
+    test, train = order[:TEST_DIGITS], order[TEST_DIGITS:]
+    # The words "given" and "held" seed the permutations: another word would change the published task set.
     images = [
         np.concatenate(
             [
-                to_give[permutation(len(to_give), seed, "rainbow-digits given", look)[:given]],
-                for_testing[permutation(len(for_testing), seed, "rainbow-digits held", look)[:held]],
+                train[permutation(len(train), seed, "rainbow-digits given", look)[:train_rows]],
+                test[permutation(len(test), seed, "rainbow-digits held", look)[:test_rows]],
             ]
         )
         for look in LOOK_NAMES
     ]
-    return _of_looks(ink, labels, np.stack(images), given)
+    return _build_looks(ink, labels, np.stack(images), train_rows)
 
 
-def _of_looks(
+def _build_looks(
     ink: UInt8[np.ndarray, "digits h w"],
     labels: Integer[np.ndarray, " digits"],
-    images: Int[np.ndarray, "looks each"],
-    given: int,
+    images: Int[np.ndarray, "looks per_task"],
+    train_rows: int,
 ) -> Built:
-    """One task per look, made of the digits named in its row of `images`."""
-    x = np.concatenate([coloured(ink[chosen], *look) for look, chosen in zip(LOOKS, images, strict=True)])
+    """One task per look; row `i` of `images` numbers the digits of task `i`, those to train on first."""
+    x = np.concatenate([colour_digits(ink[chosen], *look) for look, chosen in zip(LOOKS, images, strict=True)])
     rows = np.arange(images.size, dtype=np.int32).reshape(images.shape)
-    arrays = {"x": x, "y": labels[images.reshape(-1)].astype(np.int32), "source": images.reshape(-1).astype(np.int32)}
-    return Built(arrays | {"given": rows[:, :given], "held": rows[:, given:]}, LOOK_NAMES, train_tasks=20)
+    source = images.reshape(-1)
+    arrays = {"x": x, "y": labels[source].astype(np.int32), "source": source.astype(np.int32)}
+    arrays |= {"train_rows": rows[:, :train_rows], "test_rows": rows[:, train_rows:]}
+    return Built(arrays, LOOK_NAMES, train_tasks=20)
 
 
 def read_idx(path: Path, dimensions: int) -> UInt8[np.ndarray, "..."]:
-    """An array of bytes in MNIST's format, gzip'd or not: magic number, sizes, then the bytes."""
+    """Read an array of bytes in MNIST's format, compressed or not: a magic number, the sizes, then the bytes."""
     content = path.read_bytes()
     content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     start = 4 * (1 + dimensions)
     magic, *shape = np.frombuffer(content[:start], ">u4").tolist()
     if magic != 0x800 + dimensions or len(content) != start + np.prod(shape):
-        raise DataError(f"{path} is not an idx file of bytes with {dimensions} dimensions; fetch it anew")
+        raise DataError(f"{path} is not an idx file of bytes with {dimensions} dimensions; fetch it again")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)

@@ -1,6 +1,6 @@
-"""Pictures of the pose tasks: an object turned about the vertical by an angle to be told, seen by a camera of its own.
+"""Pictures of the pose tasks: an object turned about the vertical by a random angle, seen by its own camera.
 
-First everything random is planned (`scenes`), without MuJoCo and the same on every machine; then MuJoCo draws it.
+`plan_scenes` draws everything random, without MuJoCo and the same on every machine. MuJoCo then renders the scenes.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from anyshot.tasks.meshes import Mesh
 from anyshot.tasks.progress import Update
 from anyshot.tasks.randomness import uniforms
 
-ELEVATION = (15.0, 50.0)  # degrees above the horizon: from the side but never flat, so that depth shows
+ELEVATION = (15.0, 50.0)  # degrees above the horizon: from the side, but high enough to show depth
 FIELD_OF_VIEW = 45.0  # degrees
 # A box of sides up to 1.2 lies within 1.04 of its centre, at every angle; 2.8 sin(45/2 degrees) is 1.07.
 DISTANCE = 2.8
-OVERSAMPLING = 4  # drawn four times as large, which costs little and makes edges smooth when scaled down
+OVERSAMPLING = 4  # drawn four times as large and scaled down, which makes edges smooth
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Camera:
 
 @dataclass(frozen=True)
 class Scene:
-    """What is to be drawn of one object: its camera, and the angles in radians the object is turned by."""
+    """What to draw of one object: its camera, and the angles in radians by which the object is turned."""
 
     camera: Camera
     angles: Float[np.ndarray, " images"]
 
 
-def scenes(names: Sequence[str], images: int, seed: int) -> list[Scene]:
-    """A random camera for each object, and angles ~ U(0, 2 pi).
+def plan_scenes(names: Sequence[str], images: int, seed: int) -> list[Scene]:
+    """Draw a random camera for each object, and angles ~ U(0, 2 pi).
 
-    Each object has random numbers of its own: other objects change nothing, and more images only add to the first.
+    The random numbers of an object depend on its name and the seed only; more images leave the first ones as they are.
 
-    >>> (scene,) = scenes(["chair/04"], images=2, seed=0)
+    >>> (scene,) = plan_scenes(["chair/04"], images=2, seed=0)
     >>> print(f"{scene.camera.azimuth:.4f} {scene.camera.elevation:.4f}", scene.angles)
     0.7139 0.8569 [0.33305561 3.91579007]
     """
@@ -76,15 +76,15 @@ def _camera(name: str, seed: int) -> Camera:
 def render(
     mesh: Mesh, camera: Camera, angles: Float[np.ndarray, " images"], size: int = 128
 ) -> UInt8[np.ndarray, "images {size} {size}"]:
-    """Grey pictures of one object, turned counter-clockwise (seen from above) about the vertical by each angle.
+    """Draw one object in grey, turned by each angle about the vertical, counter-clockwise as seen from above.
 
-    The same bytes each time on one machine; another graphics driver may round a few pixels differently.
+    The result is the same each time on one machine. Another graphics driver may round a few pixels differently.
 
     Args:
         mesh: centred and scaled, as `read_meshes` gives it.
-        camera: where from.
+        camera: from where it is seen.
         angles: in radians.
-        size: pixels a side.
+        size: pixels per side.
     """
     mujoco = _import_mujoco()
     large = OVERSAMPLING * size
@@ -97,7 +97,7 @@ def render(
             mujoco.mj_forward(model, data)
             renderer.update_scene(data, camera="camera")
             colours = renderer.render()
-            # Only where nothing is it is black, for the light leaves nothing black; drawing a white sky takes longer.
+            # Only the background is black, as the light reaches all of the object; a white sky would take longer.
             colours[colours == 0] = 255
             grey = Image.fromarray(colours).convert("L")  # ITU-R 601 luma
             picture[:] = np.asarray(grey.resize((size, size), Image.Resampling.LANCZOS))
@@ -107,16 +107,16 @@ def render(
 def render_all(
     meshes: Sequence[Mesh], images: int, seed: int, size: int = 128, update: Update | None = None
 ) -> tuple[UInt8[np.ndarray, "objects {images} {size} {size}"], Float32[np.ndarray, "objects {images}"]]:
-    """All pictures of all objects, and their targets, angle / 2 pi.
+    """Draw all pictures of all objects; returns them and their targets, angle / 2 pi.
 
     Args:
         meshes: as `read_meshes` gives them.
-        images: how many of each object.
+        images: number of pictures of each object.
         seed: of the cameras and angles.
-        size: pixels a side.
+        size: pixels per side.
         update: called with the number of objects done, after each.
     """
-    plan = scenes([mesh.name for mesh in meshes], images, seed)
+    plan = plan_scenes([mesh.name for mesh in meshes], images, seed)
     pictures = np.empty((len(meshes), images, size, size), np.uint8)
     for index, (mesh, scene) in enumerate(zip(meshes, plan, strict=True)):
         pictures[index] = render(mesh, scene.camera, scene.angles, size)
@@ -127,15 +127,15 @@ def render_all(
 
 
 def _msh(mesh: Mesh) -> bytes:
-    """The mesh in MuJoCo's binary format: every triangle with corners of its own, once from either side.
+    """The mesh in MuJoCo's binary format, with every triangle twice: for each side, with its own corners and normal.
 
-    The winding of CAD models is not consistent and MuJoCo draws only the side a triangle is wound to; and normals
-    averaged over triangles of opposite winding cancel. So every triangle is there for both sides, each with its normal.
+    The winding of CAD models is not consistent, and MuJoCo draws a triangle only from the side that its winding gives.
+    Normals averaged over triangles of opposite winding would cancel.
     """
     corners = mesh.vertices[mesh.faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     areas = np.linalg.norm(normals, axis=1)
-    seen = areas > 1e-12  # a triangle without area has no normal, and nobody misses it
+    seen = areas > 1e-12  # a triangle without area has no normal and is not visible
     if not seen.any():
         raise DataError(f"{mesh.name} has no triangle with an area")
     corners, normals = corners[seen], normals[seen] / areas[seen, None]
@@ -147,11 +147,11 @@ def _msh(mesh: Mesh) -> bytes:
 
 
 def _mjcf(camera: Camera, size: int) -> str:
-    """The scene for MuJoCo: a light over the camera's left shoulder, a hinge about the vertical.
+    """The scene for MuJoCo: a light over the left shoulder of the camera, and a hinge about the vertical.
 
-    MuJoCo moves a mesh into its frame of inertia but moves the geom back, so that the body's origin, where the hinge
-    is, stays the mesh's. Nothing is simulated: the geom may not collide, which would need a convex hull, and the body's
-    inertia is made up, because that of a flat mesh is refused. No shadows: they would take most of the time.
+    MuJoCo moves a mesh into its frame of inertia and moves the geom back, so the hinge stays at the origin of the mesh.
+    Nothing is simulated: the geom does not collide, which would need a convex hull, and the inertia of the body is
+    arbitrary, because MuJoCo refuses that of a flat mesh. Shadows would take most of the time.
     """
     (sin_a, cos_a), (sin_e, cos_e) = ((np.sin(x), np.cos(x)) for x in (camera.azimuth, camera.elevation))
     right, up = np.array([-sin_a, cos_a, 0]), np.array([-sin_e * cos_a, -sin_e * sin_a, cos_e])
@@ -189,23 +189,23 @@ def _words(*vectors: Shaped[np.ndarray, "3"]) -> str:
 def _renderer(mujoco: Any, model: Any, size: int) -> Iterator[Any]:
     try:
         renderer = mujoco.Renderer(model, size, size)
-    except Exception as error:  # what a missing driver raises depends on the library that misses it
+    except Exception as error:  # the type depends on the library whose driver is missing
         raise DataError(f"{_NO_OPENGL} ({error})") from error
     with renderer:
         yield renderer
 
 
 _NO_OPENGL = (
-    "pose needs OpenGL without a screen: install libegl1 (or libosmesa6), or set MUJOCO_GL to what works here (egl, "
-    "osmesa, glfw) before Python starts"
+    "pose needs OpenGL without a screen: install libegl1 (or libosmesa6), or set MUJOCO_GL to one that works on this "
+    "machine (egl, osmesa, glfw) before Python starts"
 )
 
 
 def _import_mujoco() -> ModuleType:
-    """MuJoCo, with an OpenGL that needs no screen; a MUJOCO_GL or an import of the user's own stays as it is.
+    """Import MuJoCo with an OpenGL that needs no screen, unless the user has set MUJOCO_GL or imported it before.
 
-    MuJoCo chooses its OpenGL when it is imported, once for all. Whether one works is therefore tried in another
-    process, and the variable that makes the choice is set for the import only.
+    MuJoCo chooses its OpenGL once, when it is imported. Therefore each choice is tried in another process, and the
+    environment variable is set during the import only.
     """
     if find_spec("mujoco") is None:
         raise DataError("pose needs MuJoCo: pip install 'anyshot[pose]'")
@@ -215,7 +215,7 @@ def _import_mujoco() -> ModuleType:
     try:
         os.environ.update(chosen)
         return import_module("mujoco")
-    except (ImportError, AttributeError, RuntimeError) as error:  # as above
+    except (ImportError, AttributeError, RuntimeError) as error:  # see _renderer
         raise DataError(f"{_NO_OPENGL} ({error})") from error
     finally:
         for name, value in before.items():
@@ -226,6 +226,7 @@ def _import_mujoco() -> ModuleType:
 
 
 def _working_opengl() -> str:
+    """The name of an OpenGL without a screen that works on this machine."""
     program = "import mujoco; mujoco.GLContext(8, 8).make_current()"
     for name in ("egl", "osmesa"):
         environment = {**os.environ, "MUJOCO_GL": name}

@@ -1,4 +1,4 @@
-"""Is what is here as it should be? Every bit is looked at; nothing is changed, least of all deleted."""
+"""Verify the files and the built arrays of a task set, bit by bit. Nothing is changed or deleted."""
 
 from __future__ import annotations
 
@@ -10,92 +10,100 @@ from typing import Any, NamedTuple
 
 from anyshot.errors import InputError
 from anyshot.tasks.cache import MANIFEST, Damaged, read
-from anyshot.tasks.catalogue import Entry
-from anyshot.tasks.load import built_tasks, check_settings, differs, is_standard, key_of, place
-from anyshot.tasks.own_files import stand_in
-from anyshot.tasks.store import cache_folder, find, there, wrong_with
+from anyshot.tasks.catalogue import Entry, find_entry
+from anyshot.tasks.load import (
+    built_folder,
+    cache_key,
+    check_settings,
+    explain_fingerprint,
+    is_standard,
+    load_built,
+)
+from anyshot.tasks.own_files import find_own_files
+from anyshot.tasks.store import cache_folder, explain_mismatch, find, path_exists
 
 
 class State(enum.IntEnum):
-    """Of a task set; of several findings the largest counts."""
+    """State of a task set; the largest of several findings counts."""
 
     GOOD = 0  # it can be loaded
-    ABSENT = 1
+    ABSENT = 1  # nothing of it is here
     INCOMPLETE = 2  # some of its files are missing, and it is not built
     DAMAGED = 3  # a file or a built set is not as it should be
 
 
 class Finding(NamedTuple):
-    """What was found of a task set, or of a part of it."""
+    """The state of a task set, or of a part of it, and a message for people."""
 
     state: State
-    told: str
+    message: str
 
 
-def examine(name: str, one: Entry) -> Finding:
-    """Check the files of a task set, and all that was built of it with any seed and settings."""
-    if not one.files:
-        fingerprint = built_tasks(name, one, 0, {})[1]
-        if fingerprint == one.fingerprint:
-            return Finding(State.GOOD, f"fingerprint {fingerprint[:16]} as it should be")
-        return Finding(State.DAMAGED, differs(name, one, fingerprint))
-    files = _files(one)
-    built = [_built(folder, name, one) for folder in _folders(name)]
-    told = [finding.told for finding in (files, *built) if finding.told]
-    if damaged := [finding.told for finding in (files, *built) if finding.state is State.DAMAGED]:
+def examine(name: str) -> Finding:
+    """Verify the files of a task set, and what was built of it with any seed and settings."""
+    entry = find_entry(name)
+    if not entry.files:
+        fingerprint = load_built(name, 0, {})[1]
+        if fingerprint == entry.fingerprint:
+            return Finding(State.GOOD, f"fingerprint {fingerprint[:16]} as published")
+        return Finding(State.DAMAGED, explain_fingerprint(name, entry, fingerprint))
+    files = _examine_files(entry)
+    built = [_examine_folder(folder, name, entry) for folder in _built_folders(name)]
+    messages = [finding.message for finding in (files, *built) if finding.message]
+    if damaged := [finding.message for finding in (files, *built) if finding.state is State.DAMAGED]:
         return Finding(State.DAMAGED, f"DAMAGED: {'; '.join(damaged)}")
-    if built:
-        return Finding(State.GOOD, ", ".join(told))
-    return Finding(files.state, ", ".join([*told, "not built"]) if told else "not here")
+    if any(finding.state is State.GOOD for finding in built):
+        return Finding(State.GOOD, ", ".join(messages))
+    return Finding(files.state, ", ".join([*messages, "not built"]) if messages else "not here")
 
 
-def _files(one: Entry) -> Finding:
-    found = [(file, find(file)) for file in one.files]
-    wrong = [wrong_with(path, file) for file, path in found if path]
-    if any(wrong):
-        return Finding(State.DAMAGED, "; ".join(filter(None, wrong)))
-    if path := stand_in(one):
+def _examine_files(entry: Entry) -> Finding:
+    found = [(file, find(file)) for file in entry.files]
+    mismatches = [explain_mismatch(path, file) for file, path in found if path]
+    if any(mismatches):
+        return Finding(State.DAMAGED, "; ".join(filter(None, mismatches)))
+    if path := find_own_files(entry):
         return Finding(State.GOOD, f"files of your own in {path}")
-    told = f"{len(wrong)} of {len(one.files)} files good"
-    if len(wrong) == len(one.files):
-        return Finding(State.GOOD, told)
-    return Finding(State.INCOMPLETE, told) if wrong else Finding(State.ABSENT, "")
+    message = f"{len(mismatches)} of {len(entry.files)} files good"
+    if len(mismatches) == len(entry.files):
+        return Finding(State.GOOD, message)
+    return Finding(State.INCOMPLETE, message) if mismatches else Finding(State.ABSENT, "")
 
 
-def _folders(name: str) -> Iterator[Path]:
+def _built_folders(name: str) -> Iterator[Path]:
     parent = cache_folder() / "built"
-    if there(parent) and parent.is_dir():
+    if path_exists(parent) and parent.is_dir():
         yield from sorted(folder for folder in parent.glob(f"{name}-v*") if not folder.name.startswith("."))
 
 
-def _built(folder: Path, name: str, one: Entry) -> Finding:
-    """A folder is judged by the key it was written with."""
+def _examine_folder(folder: Path, name: str, entry: Entry) -> Finding:
     try:
         fingerprint = read(folder)[1]
         key = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["key"]
-        return _of_key(folder, key, fingerprint, name, one)
+        return _examine_key(folder, key, fingerprint, name, entry)
     except Damaged as why:
         return Finding(State.DAMAGED, f"{folder}: {why}")
 
 
-def _of_key(folder: Path, key: Any, fingerprint: str, name: str, one: Entry) -> Finding:
+def _examine_key(folder: Path, key: Any, fingerprint: str, name: str, entry: Entry) -> Finding:
+    """Whether a whole folder holds what its name and its key say."""
     try:
-        version, seed, settings, made_of_own = key["version"], key["seed"], key["settings"], "made of" in key
-        if version != one.version:
-            return Finding(State.GOOD, f"{folder.name} of another version, which is not used")
-        check_settings(name, one, seed, settings)
+        version, seed, settings, has_own = key["version"], key["seed"], key["settings"], "made of" in key
+        if version != entry.version:
+            return Finding(State.ABSENT, f"{folder.name} of another version, which is not used")
+        check_settings(name, seed, settings)
     except (KeyError, TypeError, AttributeError, InputError):
-        return Finding(State.DAMAGED, f"{folder}: it holds {key}, which is no {name}")
-    own = stand_in(one)
-    must_have = key_of(name, one, seed, settings, None)
-    if folder != place(name, one, seed, settings, Path() if made_of_own else None) or key | must_have != key:
+        return Finding(State.DAMAGED, f"{folder}: it holds {key}, which is not {name}")
+    own = find_own_files(entry)
+    expected = cache_key(name, seed, settings, None)
+    if folder != built_folder(name, seed, settings, Path() if has_own else None) or key | expected != key:
         return Finding(State.DAMAGED, f"{folder}: it holds {key}, which does not belong there")
     short = f"fingerprint {fingerprint[:16]}"
-    if made_of_own:
-        same = own and key == key_of(name, one, seed, settings, own)
-        return Finding(State.GOOD, f"{short}, built from files of your own" + ("" if same else " as they were then"))
-    if not is_standard(one, seed, settings):
-        return Finding(State.GOOD, f"{folder.name} as it was written")
-    if fingerprint != one.fingerprint:
-        return Finding(State.DAMAGED, f"{folder}: {differs(name, one, fingerprint)}")
-    return Finding(State.GOOD, f"{short} as it should be")
+    if has_own:
+        same = own and key == cache_key(name, seed, settings, own)
+        return Finding(State.GOOD, f"{short}, built from {'' if same else 'an earlier state of '}your own files")
+    if not is_standard(entry, seed, settings):
+        return Finding(State.GOOD, f"{folder.name} as written")
+    if fingerprint != entry.fingerprint:
+        return Finding(State.DAMAGED, f"{folder}: {explain_fingerprint(name, entry, fingerprint)}")
+    return Finding(State.GOOD, f"{short} as published")

@@ -1,0 +1,18 @@
+"""The largest numbers that protocols accept, and the check for them; JAX is not imported."""
+
+from __future__ import annotations
+
+from anyshot.errors import InputError
+
+MOST_STEPS = 10**9  # counters are 32 bits wide
+MOST_SIZE = 100_000  # datapoints or tasks drawn at once
+MOST_STEPS_AT_ONCE = 10_000  # updates in one compiled call, which Ctrl-C cannot interrupt
+
+
+def check_whole(name: str, value: object, least: int, most: int) -> None:
+    """Refuse what is not a whole number in a range.
+
+    >>> check_whole("steps", 5, least=1, most=10)
+    """
+    if type(value) is not int or not least <= value <= most:
+        raise InputError(f"{name} must be a whole number from {least:,} to {most:,}, got {value!r}")

@@ -1,1 +1,0 @@
-"""The paper's tables and figures: what to run for each, what came out, and how the two compare."""

@@ -1,0 +1,181 @@
+"""Driving a compiled loop in a run folder: saved as it goes, resumed exactly, stopped with a sentence."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import time
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from pydantic import ValidationError
+
+from anyshot.devices import compiler_options, replicate
+from anyshot.errors import RunError
+from anyshot.runs.folder import RunFolder
+from anyshot.runs.interrupts import catch_interrupts
+from anyshot.runs.records import EVENTS, Evaluation, Event, Trial
+from anyshot.runs.state import restore_state, state_arrays
+from anyshot.version import __version__
+
+Observe = Callable[[str, Any], None]  # called with what happens: ("compiling", None), ("event", Event), ...
+SECONDS_A_DISPATCH = 2.0  # how long a compiled call should take: long enough to cost nothing, short enough to interrupt
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """Turns what a compiled loop found into events."""
+
+    def record(self, found: Any, count: int) -> list[Event]:
+        """The events of the first `count` rounds found."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what a checkpoint kept."""
+
+
+@runtime_checkable
+class Job(Protocol):
+    """An experiment ready to run: online (`OnlineJob`) or offline (`OfflineJob`)."""
+
+    loop: Any
+    keys: dict[str, Any]
+    learns_at_once: bool  # whether the first round has updates
+
+    def load_data(self) -> Any:
+        """What is learned from, on the device."""
+
+    def make_recorder(self, data: Any) -> Recorder:
+        """Turns what the loop finds into events."""
+
+    def is_over(self, state: Any) -> bool:
+        """Whether a state is the last one."""
+
+    def learner_state(self, state: Any) -> Any:
+        """The learner's state that counts in the end."""
+
+    def finish(self, state: Any, data: Any, recorder: Any, folder: RunFolder, observe: Observe) -> None:
+        """What comes after the last round: tests, and the summary."""
+
+
+def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Observe) -> Any:
+    """Run rounds until the job is over, write the summary, and return the state. The last checkpoint holds it.
+
+    Args:
+        job: what to run.
+        folder: of the run, opened.
+        checkpoint_seconds: how often to save, at least.
+        observe: called with what happens.
+
+    Raises:
+        RunError: a loss or a parameter was not finite; the last good checkpoint is kept.
+        KeyboardInterrupt: Ctrl-C; the compiled call at hand was finished and saved.
+    """
+    data = job.load_data()
+    recorder = job.make_recorder(data)
+    state = start(job, data)
+    checkpoint = folder.resume()
+    if checkpoint:
+        state = replicate(restore_state(state, checkpoint.arrays))
+        recorder.load_state_dict(checkpoint.info)
+    run = functools.partial(compiled_run(), job.loop, data)
+    observe("compiling", None)
+    started = time.monotonic()
+    run(state, job.keys["run"], jnp.asarray(0, jnp.int32))  # no rounds, so that only compiling takes time
+    observe("compiled", time.monotonic() - started)
+
+    def save() -> None:
+        folder.save(int(state.rounds), state_arrays(state), recorder.state_dict())
+        observe("saved", int(state.rounds))
+
+    rounds, saved, last = 1, time.monotonic(), _last_event(checkpoint.events if checkpoint else b"")
+    with catch_interrupts() as interrupted:
+        while not job.is_over(state):
+            started = time.monotonic()
+            state, found, done = run(state, job.keys["run"], jnp.asarray(rounds, jnp.int32))
+            finite = bool(state.finite)
+            events = recorder.record(jax.device_get(found), int(done) if finite else int(done) - 1)
+            folder.append(events)
+            for event in events:
+                observe("event", event)
+            last = events[-1] if events else last
+            if not finite:
+                why = _not_finite(last, job.learns_at_once)
+                raise RunError(f"{why}; the last good checkpoint is in {folder.path}")
+            seconds = time.monotonic() - started
+            rounds = _next_rounds(rounds, seconds, job.loop.dispatch)
+            if interrupted or time.monotonic() - saved > checkpoint_seconds:
+                save()
+                saved = time.monotonic()
+            if interrupted:
+                raise KeyboardInterrupt
+        save()
+    job.finish(state, data, recorder, folder, observe)
+    return state
+
+
+def start(job: Job, data: Any) -> Any:
+    """The state before the first round."""
+    return replicate(eqx.filter_jit(job.loop.start)(data, job.keys["start"]))
+
+
+@functools.cache
+def compiled_run() -> Any:
+    """The `run` of any loop, compiled once in a process for all runs that differ only in their seed."""
+
+    def run(loop: Any, data: Any, state: Any, key: Any, rounds: Any) -> tuple[Any, Any, Any]:
+        return loop.run(data, state, key, rounds)
+
+    return compile_with_options(run)
+
+
+def compile_with_options(function: Callable[..., Any]) -> Any:
+    """A function compiled with anyshot's compiler options."""
+    return eqx.filter_jit(function, compiler_options=compiler_options())  # type: ignore[call-overload]
+
+
+def describe_environment() -> dict[str, Any]:
+    """Where a run runs. The result is promised to be the same only where this is."""
+    device = jax.devices()[0]
+    return {
+        "anyshot": __version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": np.__version__,
+        "machine": platform.machine(),
+        "device": device.device_kind,
+        "devices": len(jax.devices()),
+        "opened": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _next_rounds(rounds: int, seconds: float, most: int) -> int:
+    """How many rounds the next compiled call should have: as many as take about two seconds, at most twice as many."""
+    return int(np.clip(rounds * SECONDS_A_DISPATCH / max(seconds, 1e-3), 1, min(2 * rounds, most)))
+
+
+def _last_event(log: bytes) -> Event | None:
+    try:
+        return EVENTS.validate_json(log.splitlines()[-1])
+    except (IndexError, ValidationError):
+        return None
+
+
+def _not_finite(last: Event | None, learns_at_once: bool) -> str:
+    """What went wrong behind the event `last`, and what may help."""
+    advice = "try a smaller learner.meta_rate or learner.inner_rate, or learner.inner_clip"
+    where = "while pretraining"
+    if last is None:
+        where, check = "in the first round", "check the inputs, the labels and the loss"
+        advice = f"{check}, or {advice}" if learns_at_once else check
+    elif isinstance(last, Evaluation):
+        where = f"after step {last.step} of task {last.position + 1} ({last.task})"
+    elif isinstance(last, Trial):
+        where = f"after step {last.step}"
+    return f"a loss or a parameter was not finite {where}; {advice}"

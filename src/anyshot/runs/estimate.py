@@ -1,0 +1,176 @@
+"""What a run will need, estimated from the network and the protocol. Nothing is compiled.
+
+The arithmetic of one forward pass and the size of its values come from JAX. The passes of a step are counted from the
+protocol and from what the learner says of itself. The rest are constants measured on two machines. For rainbow-mnist
+and rainbow-digits (FTML-VS and TOE) the estimate was within a third of what was measured; elsewhere it may be off by a
+factor of three.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from anyshot.runs.experiment import Experiment
+from anyshot.shots import Shots
+
+KEPT = 0.25  # share of a pass's values that XLA keeps at once: 366 MB for rainbow-mnist's meta-gradient, tasks together
+FIRST_ORDER, SECOND_ORDER = 3, 9  # forward passes that a gradient costs, and a gradient that is differentiated again
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How fast a machine was.
+
+    Attributes:
+        operations: a second.
+        step: seconds that a step takes, however small it is.
+        inner_step: the same for an inner step.
+    """
+
+    operations: float
+    step: float
+    inner_step: float
+
+
+CPU, GPU = "two CPU cores", "an H200"
+MACHINES = {CPU: Machine(8e10, 1e-3, 1.5e-3), GPU: Machine(3e13, 2e-4, 3e-4)}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a run needs.
+
+    Attributes:
+        steps: of the whole run, at most.
+        task_set_bytes: of the task set on the device.
+        working_bytes: that a step needs besides, by machine.
+        seconds_per_step: by machine.
+    """
+
+    steps: int
+    task_set_bytes: int
+    working_bytes: dict[str, float]
+    seconds_per_step: dict[str, float]
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a step is made of.
+
+    Attributes:
+        steps: of the whole run, at most.
+        batch: datapoints in flat batches.
+        tasks: in a meta-batch; 0 if there is none.
+        shots: of a task, at most; half as many are drawn on average.
+        validation: datapoints that validate a task.
+        evaluated: forward passes of the evaluation, for each step.
+        test: datapoints evaluated at once.
+    """
+
+    steps: int
+    batch: int
+    tasks: int
+    shots: int
+    validation: int
+    evaluated: float
+    test: int
+
+
+def estimate(experiment: Experiment) -> Estimate:
+    """Estimate the steps, the memory and the time of a run.
+
+    Args:
+        experiment: that would be run.
+
+    >>> from anyshot import make_experiment
+    >>> estimate(make_experiment("sinusoid", "toe", settings={"protocol.num_tasks": 5})).steps
+    500
+    """
+    work = {"online": _online_work, "offline": _offline_work}[experiment.protocol.kind](experiment)
+    tasks, inner_steps = experiment.tasks, experiment.learner.inner_steps
+    hyper = getattr(experiment.learner, "hyper", None)
+    operations, size = _forward_pass(experiment)
+    of_shot = (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER) * max(1, inner_steps)
+    passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
+    passes += work.evaluated
+    together = work.tasks * (work.validation + max(1, inner_steps) * work.shots)  # memory is needed for all shots
+    in_turn = together * 2 / max(2, work.tasks)  # one task on each of two cores
+    batching = getattr(hyper, "batching", "together")
+    at_once = {
+        CPU: together if batching == "together" else in_turn,
+        GPU: in_turn if batching == "in turn" else together,
+    }
+    return Estimate(
+        work.steps,
+        sum(array.nbytes for array in (tasks.x, tasks.y, tasks.train_rows, tasks.test_rows)),
+        {name: KEPT * size * (work.batch + points + work.test) for name, points in at_once.items()},
+        {
+            name: passes * operations / machine.operations + machine.step + inner_steps * machine.inner_step
+            for name, machine in MACHINES.items()
+        },
+    )
+
+
+def _online_work(experiment: Experiment) -> _Work:
+    rules: Any = experiment.protocol
+    wants = experiment.learner.wants
+    online = (rules.num_tasks or experiment.tasks.num_tasks) - rules.pretrain_tasks
+    return _Work(
+        steps=rules.steps_per_arrival * rules.updates_per_step * (online * rules.rounds + rules.pretrain_rounds),
+        batch=rules.batch_size * len(wants - {"episodes"}),
+        tasks=rules.tasks_per_update if "episodes" in wants else 0,
+        shots=rules.max_shots,
+        validation=rules.validation_size,
+        evaluated=rules.test_size / (rules.steps_per_arrival * rules.updates_per_step),
+        test=rules.test_size,
+    )
+
+
+def _offline_work(experiment: Experiment) -> _Work:
+    rules: Any = experiment.protocol
+    ways = rules.ways or 1
+    # A trial adapts to all the numbers of shots that the test has.
+    adapting = FIRST_ORDER * max(1, experiment.learner.inner_steps)
+    trial = sum(adapting * shots + rules.test_queries for shots in rules.test_shots) * ways * rules.validation_episodes
+    return _Work(
+        steps=rules.steps,
+        batch=0,
+        tasks=rules.tasks_per_update,
+        shots=ways * rules.max_shots,
+        validation=ways * rules.queries,
+        evaluated=trial / rules.steps_per_trial if rules.validation_tasks else 0,
+        test=ways * rules.test_queries,
+    )
+
+
+def _forward_pass(experiment: Experiment) -> tuple[float, int]:
+    """Operations of a forward pass on one example, and bytes of all values in it."""
+    learner, (x, y) = experiment.learner, experiment.tasks.example()
+    make_model = getattr(learner, "make_model", None)
+    model = eqx.filter_eval_shape(make_model or learner.init, jax.random.key(0))
+    arrays, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
+
+    def forward(arrays: Any, x: Any, y: Any) -> Any:
+        combined = eqx.combine(arrays, static)
+        if make_model:
+            return combined(x)
+        return learner.predict(combined, Shots(x[None], y[None], jnp.zeros((), jnp.int32)), x[None])
+
+    example = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in (x, y))
+    costs: Any = jax.jit(forward).lower(arrays, *example).cost_analysis()
+    return float(costs["flops"]), _bytes(jax.make_jaxpr(forward)(arrays, *example).jaxpr)
+
+
+def _bytes(program: Any) -> int:
+    total = 0
+    for line in program.eqns:
+        inner = [getattr(value, "jaxpr", value) for value in line.params.values()]
+        inner = [value for value in inner if hasattr(value, "eqns")]
+        total += sum(map(_bytes, inner)) if inner else sum(4 * int(np.prod(out.aval.shape)) for out in line.outvars)
+    return total
