@@ -1,0 +1,35 @@
+"""Which runs are missing, and how long they take on an H200."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paper.jobs import Job, list_jobs
+from paper.results import Results
+from paper.targets import MINUTES, Table
+from paper.text import format_minutes
+
+
+def estimate_minutes(job: Job, results: Results) -> float | None:
+    """Minutes of the GPU for a run; None if nothing is known.
+
+    If other seeds of the same method were timed, their mean; runs that shared the GPU count by their share of it. Else
+    the guess in `targets.toml`.
+    """
+    rows = results.rows(job.preset, job.label).dropna(subset="minutes")
+    if len(rows):
+        return float((rows["minutes"] / rows["at_once"].clip(lower=1)).mean())
+    return MINUTES.get(job.preset)
+
+
+def describe_cost(jobs: Sequence[Job], results: Results) -> str:
+    """How many runs, and how long an H200 needs for them."""
+    minutes = [estimate_minutes(job, results) for job in jobs]
+    known = sum(each for each in minutes if each is not None)
+    time = "time not known" if None in minutes else f"about {format_minutes(known)} of an H200"
+    return f"{len(jobs)} run{'s' * (len(jobs) > 1)}, {time}"
+
+
+def find_missing(table: Table, results: Results) -> list[Job]:
+    """The runs of a table that there is no summary of."""
+    return [job for job in list_jobs([table]) if job not in results]

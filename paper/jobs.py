@@ -1,0 +1,123 @@
+"""The runs behind a table: how each is started, where it is kept, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from anyshot.errors import DataError, InputError
+from anyshot.runs.naming import nearest_preset
+from anyshot.runs.reading import EVENTS_FILE, EXPERIMENT_FILE, read_run
+from anyshot.runs.records import EVENTS, Event, ExperimentRecord, Pretraining, Score, Trial
+from paper.targets import TABLES, Table, specs_of
+
+CHECKPOINT_SECONDS = 30
+LINE = 100_000  # bytes; no event is longer
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: a preset, the label of a method, and a seed."""
+
+    preset: str
+    label: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.preset} {self.label}, seed {self.seed}"
+
+    @property
+    def file_name(self) -> str:
+        """Of its run folder and of its summary, without an ending."""
+        return f"{self.label}-s{self.seed}"
+
+    def folder(self, out: Path) -> Path:
+        """Its run folder."""
+        return out / self.preset / self.file_name
+
+    def log(self, out: Path) -> Path:
+        """What the last process printed."""
+        return out / self.preset / f"{self.file_name}.log"
+
+    def times(self, out: Path) -> Path:
+        """How long each process ran, as JSON lines."""
+        return out / self.preset / f"{self.file_name}.times"
+
+    def words(self, out: Path, device: str) -> list[str]:
+        """The command line after `anyshot`.
+
+        >>> print(*Job("pose", "toe", 1).words(Path("runs"), "gpu"))
+        run pose --learner toe --seed 1 --out runs/pose/toe-s1 --checkpoint-seconds 30 --device gpu
+        """
+        spec = specs_of(self.label)[0]
+        words = ["run", self.preset, "--learner", spec.learner, "--seed", str(self.seed)]
+        words += ["--out", str(self.folder(out)), "--checkpoint-seconds", str(CHECKPOINT_SECONDS), "--device", device]
+        return words + (["--set", *(f"{name}={value}" for name, value in spec.settings.items())] * bool(spec.settings))
+
+    def finished(self, out: Path) -> bool:
+        """Whether its folder holds this run, finished and undamaged."""
+        folder = self.folder(out)
+        if not (folder / EXPERIMENT_FILE).is_file():
+            return False
+        try:
+            experiment, _, summary = read_run(folder)
+            return summary is not None and find_job(experiment) == self
+        except (DataError, InputError):  # the run itself repairs what is damaged, or says what is wrong
+            return False
+
+
+def list_jobs(tables: Iterable[Table], seeds: int | None = None) -> list[Job]:
+    """The runs of some tables, each once: in each table all methods with seed 0, then with seed 1, and so on.
+
+    Args:
+        tables: whose runs.
+        seeds: how many; by default as many as each table asks for.
+    """
+    every = (
+        Job(table.preset, label, seed)
+        for table in tables
+        for seed in range(table.seeds if seeds is None else seeds)
+        for label in table.paper
+    )
+    return list(dict.fromkeys(every))
+
+
+def find_job(experiment: ExperimentRecord) -> Job | None:
+    """The job that a run of this experiment belongs to; None if no table has it."""
+    preset, changes = nearest_preset(experiment) or ("", {})
+    for label in [label for table in TABLES.values() if table.preset == preset for label in table.paper]:
+        if any((spec.learner, spec.settings) == (experiment.learner.name, changes) for spec in specs_of(label)):
+            return Job(preset, label, experiment.seed)
+    return None
+
+
+def last_event(folder: Path) -> Event | None:
+    """The last event in a run's log, which may be growing; None if there is none yet."""
+    if not (folder / EVENTS_FILE).is_file():
+        return None
+    with (folder / EVENTS_FILE).open("rb") as log:
+        log.seek(max(0, log.seek(0, 2) - LINE))
+        lines = log.read().split(b"\n")[:-1]
+    for line in reversed(lines):
+        try:
+            return EVENTS.validate_json(line)
+        except ValidationError:  # cut off, and written again when the run goes on
+            continue
+    return None
+
+
+def describe_progress(folder: Path) -> str | None:
+    """How far a run is; None if it has not begun."""
+    event = last_event(folder)
+    if event is None:
+        return None
+    if isinstance(event, Pretraining):
+        return "pretraining"
+    if isinstance(event, Score):
+        return "testing"
+    if isinstance(event, Trial):
+        return f"step {event.step:,}"
+    return f"{event.position + event.ended} tasks, {event.total_labels:,} labels"
