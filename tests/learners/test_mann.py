@@ -1,0 +1,106 @@
+"""MANN computes what the appendix describes, its gradient is right, and padding has no effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyshot import Episodes, Shots
+from anyshot.networks import MLP
+from tests.support.learners import CLASS, build
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+WIDTH, CLASSES, MOST = 3, 4, 5
+
+
+def network(key: Any, outputs: int) -> MLP:
+    return MLP((2, outputs), key=key)
+
+
+def learner(classification: bool = True) -> Any:
+    label = CLASS if classification else jax.ShapeDtypeStruct((CLASSES,), float)
+    example = (jax.ShapeDtypeStruct((2,), float), label)
+    return build("mann", network=network, outputs=CLASSES, example=example, max_shots=MOST, memory=WIDTH)
+
+
+STATE = learner().init(jax.random.key(3))
+
+
+def some(count: int, seed: int = 0, size: int = MOST) -> Shots:
+    draw = np.random.default_rng(seed)
+    return Shots.of(draw.normal(size=(count, 2)), draw.integers(0, CLASSES, count).astype(np.int32), size=size)
+
+
+def by_hand(model: Any, support: Shots, query: np.ndarray) -> np.ndarray:
+    """The network of appendix D with NumPy, one shot after another; the GRU as Cho et al. 2014 have it."""
+
+    def sigmoid(x: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-x))
+
+    def linear(layer: Any, x: np.ndarray) -> np.ndarray:
+        return np.asarray(layer.weight) @ x + np.asarray(layer.bias)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        return linear(model.features.layers[0], x)
+
+    gru = jax.tree.map(np.asarray, eqx.filter(model.gru, eqx.is_array))
+    state = np.zeros(WIDTH)
+    for row in range(int(support.count)):
+        label = np.eye(CLASSES)[int(support.y[row])]
+        shot = np.concatenate([features(np.asarray(support.x[row])), linear(model.embedding, label)])
+        of_shot = np.split(gru.weight_ih @ shot + gru.bias, 3)
+        of_state = np.split(gru.weight_hh @ state, 3)
+        reset, update = sigmoid(of_shot[0] + of_state[0]), sigmoid(of_shot[1] + of_state[1])
+        new = np.tanh(of_shot[2] + reset * (of_state[2] + gru.bias_n))
+        state = new + update * (state - new)
+    return np.stack([linear(model.head, np.concatenate([state, features(x)])) for x in query])
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST])
+def test_predictions_are_those_of_the_appendix(count: int) -> None:
+    query = np.random.default_rng(9).normal(size=(3, 2))
+    ours = learner().predict(STATE, some(count), jnp.asarray(query))
+    np.testing.assert_allclose(ours, by_hand(STATE.model, some(count), query), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("classification", [True, False])
+def test_the_gradient_of_the_meta_loss_is_that_of_finite_differences(classification: bool) -> None:
+    mann = learner(classification)
+    model = mann.init(jax.random.key(3)).model
+    tasks = [some(count, seed=count) for count in (0, 2, MOST)]
+    if not classification:
+        tasks = [Shots(one.x, jnp.sin(one.x @ jnp.ones((2, CLASSES))), one.count) for one in tasks]
+    train = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+    episodes = Episodes(train, eqx.tree_at(lambda shots: shots.count, train, jnp.array([3, 4, 5])))
+    flat, rebuild = jax.flatten_util.ravel_pytree(eqx.filter(model, eqx.is_array))
+    static = eqx.filter(model, eqx.is_array, inverse=True)
+    loss = jax.jit(lambda flat: mann.meta_loss(eqx.combine(rebuild(flat), static), episodes))
+    gradient = jax.grad(loss)(flat)
+    steps = 1e-5 * jnp.eye(flat.size)
+    differences = jax.vmap(lambda step: (loss(flat + step) - loss(flat - step)) / 2e-5)(steps)
+    np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-9)
+    moved = jnp.abs(gradient) > 0
+    assert moved.mean() > 0.9  # every part of the network takes part
+
+
+PREDICT = jax.jit(learner().predict)
+
+
+@given(count=st.integers(0, MOST), seed=st.integers(0, 50), order=st.permutations(range(2)))
+@settings(max_examples=25, deadline=None)
+def test_what_pads_the_shots_and_in_which_order_is_irrelevant(count: int, seed: int, order: list[int]) -> None:
+    shots = some(count, seed, size=MOST + 2)
+    junk = np.random.default_rng(seed).normal(size=(MOST + 2, 2)) * np.array([np.nan, np.inf])
+    places = np.concatenate([np.arange(MOST), MOST + np.asarray(order)])
+    behind = np.arange(MOST + 2)[:, None] >= count
+    padded = Shots(jnp.where(behind, junk[places], shots.x), jnp.where(behind[:, 0], CLASSES - 1, shots.y), shots.count)
+    query = jnp.ones((1, 2))
+    np.testing.assert_array_equal(PREDICT(STATE, shots, query), PREDICT(STATE, padded, query))

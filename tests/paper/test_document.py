@@ -1,0 +1,256 @@
+"""The arithmetic beside the paper, and REPRODUCTION.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from anyshot.report.statistics import Difference
+from paper.claims import claim_rows, compare_with_constants, describe_holm
+from paper.cost import describe_cost, estimate_minutes
+from paper.document import DOCUMENT, RESULTS, generate, write_document
+from paper.figures import FIGURES, list_plots
+from paper.first_step import chosen_difference, list_differences, write_first_step
+from paper.jobs import Job
+from paper.pairs import compare, describe_verdict, list_pairs
+from paper.rates import rate_rows
+from paper.records import Wall
+from paper.results import Results, read_results
+from paper.sections import write_section
+from paper.targets import CUMULATIVE_LOSS, TABLES, find_tables
+from tests.paper.made import make_result, make_results
+
+POSE = TABLES["table-2-pose"]
+
+
+@pytest.fixture
+def made() -> Results:
+    """FTML-VS better than FTML by 100 to 102, worse than TOE by 10 on average, and one seed of FTML-VL."""
+    return Results(
+        make_results(
+            "pose",
+            ftml_vs=[50.0, 60.0, 70.0],
+            ftml=[150.0, 161.0, 172.0],
+            toe=[20.0, 60.0, 70.0],
+            ftml_vl=[141.3],
+        )
+    )
+
+
+def cells(text: str, start: str) -> list[str]:
+    """The cells of the row of a table that begins so."""
+    line = next(line for line in text.splitlines() if line.startswith(f"| {start} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_pairs_are_compared_seed_by_seed(made: Results) -> None:
+    found = {(pair.first, pair.second): pair for pair in list_pairs(POSE, made, CUMULATIVE_LOSS)}
+    assert len(found) == 10
+    clear = found["ftml-vs", "ftml"]
+    assert clear.ours is not None
+    assert (clear.ours.mean, clear.wins, clear.ours.n) == (-101.0, 3, 3)
+    # Student's t with two degrees of freedom: 4.3027 x 1 / sqrt(3)
+    assert (clear.ours.low, clear.ours.high) == pytest.approx((-101 - 2.4841, -101 + 2.4841), abs=1e-3)
+    assert clear.share == pytest.approx(-303 / 483)
+    assert clear.paper == pytest.approx(119.1 - 135.5)
+    assert clear.within, "18.8 is the larger deviation"
+    assert describe_verdict(clear.ours, clear.claimed) == "agree"
+    other = found["ftml-vs", "toe"]
+    assert other.ours is not None
+    assert (other.wins, other.within) == (0, False)
+    assert describe_verdict(other.ours, other.claimed) == "undecided, reverse order"
+    single = found["ftml-vs", "ftml-vl"].ours
+    assert single is not None
+    assert (single.n, single.low) == (1, None)
+    assert found["ftml-vs", "ftml+meta-sgd"].ours is None
+    back = compare(POSE, made, "ftml", "ftml-vs", CUMULATIVE_LOSS)
+    assert back.ours is not None
+    assert back.ours.mean == 101.0
+    assert back.claimed > 0
+
+
+@pytest.mark.parametrize(
+    ("mean", "low", "high", "claimed", "verdict"),
+    [
+        (-2.0, -3.0, -1.0, -5.0, "agree"),
+        (-2.0, -3.0, -1.0, +5.0, "differ"),
+        (-2.0, -5.0, +1.0, -5.0, "undecided, same order"),
+        (-2.0, -5.0, +1.0, +5.0, "undecided, reverse order"),
+        (-2.0, None, None, -5.0, "undecided, same order"),
+        (-2.0, -3.0, -1.0, 0.0, "no claim"),
+    ],
+)
+def test_verdicts(mean: float, low: float | None, high: float | None, claimed: float, verdict: str) -> None:
+    assert describe_verdict(Difference(mean, low, high, None, 3), claimed) == verdict
+
+
+def test_offline_more_is_better_and_a_tie_is_no_order() -> None:
+    pairs = list_pairs(find_tables("omniglot")[0], Results([]), "1-shot")
+    orders = {(pair.first, pair.second): bool(pair.claimed) for pair in pairs}
+    assert orders == {("maml-vl", "maml"): True, ("maml", "maml-vs"): False, ("maml-vl", "maml-vs"): True}
+
+
+def test_order_in_words_counts_where_the_paper_has_no_numbers() -> None:
+    table = TABLES["fixed-steps-contextual-miniimagenet"]
+    pairs = list_pairs(table, Results([]), CUMULATIVE_LOSS)
+    assert [(pair.first, pair.second, pair.claimed) for pair in pairs] == [
+        ("ftml-vs", "ftml", -1),
+        ("ftml-vl", "ftml-vs", -1),
+    ]
+
+
+def test_a_section_has_ratio_labels_and_what_was_not_run(made: Results) -> None:
+    text = write_section(POSE, made)
+    assert cells(text, "ftml-vs")[1:] == [
+        "119.1 ± 3.2",
+        "60.0 ± 10.0",
+        "3",
+        "0.50",
+        "200 ± 100",
+        "3.0 ± 0.0",
+        "1,000 ± 0",
+        "not kept",
+    ]
+    assert cells(text, "ftml+meta-sgd")[2:4] == ["not run", "0"]
+    assert cells(text, "ftml-vl")[2:5] == ["141.3", "1", "1.00"]
+    verdict = cells(text, "ftml-vs | ftml")
+    assert verdict[2:6] == ["+0 [+0, +0]", "-16.4, within its spread", "-101.0 [-103.5, -98.5]", "3 of 3"]
+    assert "excludes 0 (n = 3)" in verdict[6]
+    count = text[text.index("Of 6 pairs") :]
+    assert re.findall(r"\d+", count) == ["6", "4", "2", "0", "2", "0"]
+
+
+def test_costs_are_measured_ones_where_there_are_any() -> None:
+    timed = make_result(Job("pose", "toe", 0), 1.0, wall=[Wall(seconds=600.0, at_once=5), Wall(seconds=60, at_once=1)])
+    results = Results([timed])
+    assert estimate_minutes(Job("pose", "toe", 1), results) == pytest.approx(11 / 5)
+    assert estimate_minutes(Job("pose", "ftml", 1), results) is None
+    guess = estimate_minutes(Job("omniglot-50way", "maml", 0), results)
+    assert guess is not None
+    jobs = [Job("omniglot-50way", "maml", seed) for seed in range(100)]
+    assert f"{100 * guess / 60:.1f} hours" in describe_cost(jobs, results)
+    assert "not known" in describe_cost([Job("pose", "ftml", 1)], results)
+
+
+def test_learned_step_sizes_are_means_over_seeds() -> None:
+    one = {"alpha": [9.0, 0.1, 0.2, 0.2, 0.2, 0.4, 0.3], "beta": [1.0, 0.5], "eta": [1.0, 2.0]}
+    other = {"alpha": [9.0, 0.3, 0.2, 0.2, 0.2, 0.6, 0.3], "beta": [1.0, 0.7], "eta": [1.0, 4.0]}
+    results = Results(
+        [
+            make_result(Job("pose", "ftml-vs", 0), 1.0, rates=one),
+            make_result(Job("pose", "ftml-vs", 1), 2.0, rates=other),
+            make_result(Job("pose", "ftml-vl", 0), 1.0, rates={"alpha": other["alpha"]}),
+            make_result(Job("pose", "ftml", 0), 1.0, rates={"alpha": [0.1] * 7}),
+        ]
+    )
+    assert rate_rows(results)[1:] == [
+        ["`pose` (0.01)", "ftml-vl", "1", "0.3", "0.2", "0.6", "", "0.3", "1 of 5", "", ""],
+        ["`pose` (0.01)", "ftml-vs", "2", "0.2", "0.2", "0.5", "", "0.3", "1 of 5", "0.6", "3"],
+    ]
+
+
+def test_the_ablation_compares_seed_by_seed() -> None:
+    found = []
+    for preset, lower in {"rainbow-mnist-m10": 0.0, "rainbow-mnist": 10.0, "rainbow-mnist-m30": 9.0}.items():
+        losses = {"ftml": [500.0 - lower, 900.0 - lower], "ftml_vs": [400.0 - 2 * lower, 800.0 - 2 * lower]}
+        found += make_results(preset, **losses)
+    rows = {row[0]: row for row in claim_rows(Results(found)) if " M = " in row[0]}
+    assert [row[2:4] for row in rows.values()] == [
+        ["-2,905.8", "-10.0 [-10.0, -10.0]"],
+        ["-553.5", "+1.0 [+1.0, +1.0]"],
+        ["-1,158.6", "-20.0 [-20.0, -20.0]"],
+        ["-515.7", "+2.0 [+2.0, +2.0]"],
+    ]
+    assert [row[4].partition(":")[0] for row in rows.values()] == ["agree", "differ", "agree", "differ"]
+
+
+def test_claims_say_no_more_than_the_seeds_show(made: Results) -> None:
+    rows = {row[0]: row for row in claim_rows(made)}
+    clear = rows["ftml-vs less ftml"]
+    assert clear[1:4] == ["`pose`", "-12.1 %, within its spread", "-62.7 %: -101.0 [-103.5, -98.5]"]
+    assert clear[4].startswith("agree: ")
+    assert rows["ftml-vs less toe"][4].startswith("undecided, reverse order: ")
+    assert "n = 1" in rows["ftml-vs less ftml-vl"][4]
+    assert "ftml-vs less ftml+meta-sgd" not in rows
+    assert [int(number) for number in re.findall(r"\b\d+\b", describe_holm(made))] == [2, 1, 95, 0, 2, 5, 1]
+    assert compare_with_constants(made) == [], "FTML-VS does better than a constant here"
+    worse = Results(make_results("pose", toe=[200.0], ftml=[134.1]))
+    assert len(compare_with_constants(worse)) == 1
+
+
+def test_the_first_step_compares_methods_from_the_same_start() -> None:
+    found = make_results(
+        "rainbow-mnist",
+        **{
+            "ftml-0.03": [10.0, 20.0, 30.0],
+            "ftml-vs-0.03": [11.0, 19.0, 33.0],
+            "learned-constant-0.03": [12.0, 21.0, 34.0],
+            "ftml-vs": [5.0, 6.0],
+            "ftml": [7.0, 9.0],
+        },
+    )
+    results = Results(found)
+    differences = {(table.first_step, pair.second): pair.ours for table, pair in list_differences(results)}
+    assert {key: ours and ours.mean for key, ours in differences.items()} == pytest.approx(
+        {(0.1, "ftml"): -2.5, (0.03, "learned-constant-0.03"): -4 / 3, (0.03, "ftml-0.03"): 1.0}
+    )
+    chosen = chosen_difference(results)
+    assert chosen is not None
+    assert (chosen.mean, chosen.n) == (pytest.approx(-4 / 3), 3)
+    text = "\n".join(write_first_step(results, []))
+    ps = sorted(float(ours.p) for ours in differences.values() if ours and ours.p is not None)
+    row = next(line for line in text.splitlines() if "ftml-vs less learned-constant" in line)
+    p, adjusted = (float(cell) for cell in row.strip("| ").split(" | ")[-2:])
+    assert p == pytest.approx(chosen.p, abs=1e-3)
+    assert adjusted == pytest.approx(3 * ps[0], abs=2e-3), "the smallest of three"
+    assert chosen.p == ps[0]
+
+
+def test_nothing_is_said_of_the_first_step_before_it_was_run() -> None:
+    assert write_first_step(Results([]), []) == []
+    assert chosen_difference(Results([])) is None
+    assert list_plots(Results([])) == {"first-step": {}}
+
+
+def test_the_document_is_what_the_results_give() -> None:
+    assert generate(read_results(RESULTS)) == DOCUMENT.read_text("utf-8"), "run: python -m paper document"
+
+
+def test_the_figures_are_of_the_results() -> None:
+    plots = list_plots(read_results(RESULTS))
+    wanted = {name: plot.digest for each in plots.values() for name, plot in each.items()}
+    drawn_from = {
+        path.name: re.findall(r"<!-- (drawn from \w+) -->", path.read_text("utf-8"))[0]
+        for path in (RESULTS / FIGURES).iterdir()
+    }
+    assert drawn_from == wanted, "run: python -m paper document"
+
+
+def test_every_figure_is_in_the_document() -> None:
+    linked = re.findall(r"!\[.+?\]\((.+?)\)", DOCUMENT.read_text("utf-8"))
+    assert {DOCUMENT.parent / path for path in linked} == {*(RESULTS / FIGURES).iterdir()}
+
+
+def test_figures_have_the_same_bytes_every_time(made: Results) -> None:
+    plots = list_plots(made)["pose"]
+    names = ("cumulative-loss", "cumulative-loss-adapting", "difference-to-toe", "difference-to-ftml")
+    assert set(plots) == {f"pose-{name}.svg" for name in names}
+    for plot in plots.values():
+        assert plot.render() == plot.render()
+        assert f"<!-- {plot.digest} -->".encode() in plot.render()
+
+
+def test_another_folder_gets_a_document_beside_it(tmp_path: Path) -> None:
+    results = tmp_path / "kept"
+    (results / "pose").mkdir(parents=True)
+    (results / "figures").mkdir()
+    (results / "figures/old.svg").touch()
+    for result in make_results("pose", toe=[1.0], ftml=[2.0]):
+        (results / f"pose/{result.job.file_name}.json").write_text(result.model_dump_json())
+    write_document(results, tmp_path / "REPRODUCTION.md")
+    text = (tmp_path / "REPRODUCTION.md").read_text("utf-8")
+    assert "(kept/figures/pose-cumulative-loss.svg)" in text
+    assert not (results / "figures/old.svg").exists()
+    assert (results / "figures/pose-difference-to-toe.svg").is_file()

@@ -1,0 +1,56 @@
+"""The paper's tables as data: presets, learners and settings that there are, and the jobs that come of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anyshot.learners.catalogue import LEARNERS
+from anyshot.runs.presets import PRESETS, preset
+from anyshot.runs.settings import change
+from paper.jobs import Job, find_job, list_jobs
+from paper.targets import CLAIMS, LABELS, MINUTES, TABLES, TARGETS, describe_targets, find_tables, specs_of
+from tests.paper.made import make_experiment
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_name_presets_and_learners_there_are(name: str) -> None:
+    table = TABLES[name]
+    assert table.preset in PRESETS
+    for label in table.paper:
+        for spec in specs_of(label):
+            assert spec.learner in LEARNERS
+            change(preset(table.preset), spec.learner, spec.settings)  # refuses settings that there are not
+    assert {len(numbers) for numbers in table.paper.values()} in ({len(table.columns)}, {0})
+    assert {label for pair in table.better for label in pair} <= set(table.paper)
+    assert list(find_tables(name)) == [table]
+    assert name in describe_targets()
+
+
+def test_every_claim_label_and_time_is_used() -> None:
+    methods = {label for table in TABLES.values() for label in table.paper}
+    assert {label for claim in CLAIMS for label in claim} <= methods
+    assert set(LABELS) <= methods
+    assert set(MINUTES) <= {table.preset for table in TABLES.values()}
+
+
+def test_a_run_that_two_tables_share_is_run_once() -> None:
+    jobs = list_jobs(TABLES.values())
+    assert len(jobs) == len(set(jobs))
+    assert Job("rainbow-mnist", "ftml-vs", 2) in jobs
+    assert [job.seed for job in list_jobs(find_tables("first-step-0.03")) if job.label == "ftml-0.03"] == [*range(8)]
+    assert {job.seed for job in list_jobs(TARGETS["table-2"].tables, seeds=2)} == {0, 1}
+
+
+def test_every_job_is_found_again_from_its_experiment() -> None:
+    """So no two labels of a preset mean the same run."""
+    for job in list_jobs(TABLES.values(), 1):
+        for spec in specs_of(job.label):
+            assert find_job(make_experiment(job, spec)) == job
+
+
+def test_the_command_has_the_settings_of_the_label() -> None:
+    words = Job("rainbow-mnist", "learned-constant-0.03", 4).words(Path("runs"), "gpu")
+    assert words[:4] == ["run", "rainbow-mnist", "--learner", "ftml-learned-constant"]
+    assert words[-2:] == ["--set", "learner.inner_rate=0.03"]
