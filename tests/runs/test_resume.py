@@ -112,7 +112,7 @@ def kill_again_and_again(kind: str, folder: Path, kills: int, seed: int) -> None
     for _ in range(kills):
         process = start_small(kind, folder, 0.0)
         wait_for_event(process, folder)
-        time.sleep(which.random() * 0.3)
+        time.sleep(which.random() * 0.5 if hit else 0.0)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         hit += process.returncode == -signal.SIGKILL

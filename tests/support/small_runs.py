@@ -6,6 +6,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -92,4 +93,10 @@ def start_small(kind: str, folder: Path, seconds: float = 60.0, **how: Any) -> s
 if __name__ == "__main__":
     from anyshot.runs.running import run
 
-    run(SMALL[sys.argv[1]](), sys.argv[2], progress=False, checkpoint_seconds=float(sys.argv[3]))
+    kind, where, seconds = sys.argv[1:]
+    pause = {"online": 0.02, "offline": 0.2}[kind]  # so that there is time to be killed in
+
+    def observe(what: str, news: Any) -> None:
+        time.sleep(pause if what == "event" else 0.0)
+
+    run(SMALL[kind](), where, progress=False, checkpoint_seconds=float(seconds), observe=observe)
