@@ -24,6 +24,8 @@ from anyshot.rates import Scaled
 from anyshot.shots import Episodes, Shots, stack_tasks
 from anyshot.networks import MLP
 
+pytestmark = pytest.mark.medium
+
 cores = int(sys.argv[1])
 assert use_cpu_cores(cores) == cores
 assert len(jax.local_devices()) == cores

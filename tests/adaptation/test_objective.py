@@ -28,7 +28,7 @@ from anyshot.shots import Episodes, Shots, stack_tasks
 from tests.support import reference
 from tests.support.gpu_arithmetic import as_on_a_gpu
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 M = 3
 CLASSES = 3

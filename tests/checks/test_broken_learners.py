@@ -14,7 +14,7 @@ from anyshot.learners import Learner
 from tests.checks.counting import Counting
 from tests.support.learners import CLASS, INPUT, M, N
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 
 def is_traced(x: Any) -> bool:

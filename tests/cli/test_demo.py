@@ -14,6 +14,8 @@ from anyshot.cli import demo
 from anyshot.runs.table import read_runs, run_table, task_table
 from tests.support.command_line import Anyshot
 
+pytestmark = pytest.mark.medium
+
 TINY = {
     "network.hidden": (4,),
     "protocol.num_tasks": 5,

@@ -13,6 +13,8 @@ from anyshot.runs.presets import preset
 from anyshot.runs.settings import list_settings
 from tests.support.command_line import Anyshot, list_files
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize(("name", "steps"), [("sinusoid", 10_000), ("sinusoid-offline", 5_000)])
 def test_it_prints_every_setting_and_an_estimate(name: str, steps: int, here: Path, anyshot_here: Anyshot) -> None:

@@ -16,7 +16,7 @@ import pytest
 from anyshot.runs.files import sealed, unsealed
 from tests.support.command_line import RUN, Anyshot, command, list_files
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 Make = Callable[[Path], object]  # makes what is in the current folder, given a finished run of TOE
 
 

@@ -125,6 +125,8 @@ def interrupt(folder: Path, when: str, after: float = 0.0) -> str:
 # Ctrl-C at the moment when an extension of JAX imports NumPy, and turns whatever happens into an ImportError.
 AT_WORST = """
 import sys
+
+pytestmark = pytest.mark.medium
 class Now:
     def find_spec(self, name, *rest):
         if name == "numpy._core.numeric": signal.raise_signal(signal.SIGINT)

@@ -14,6 +14,8 @@ from anyshot.cli import app
 from anyshot.cli.data import data
 from tests.support.command_line import Anyshot
 
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 

@@ -14,6 +14,8 @@ from tests.support.command_line import Anyshot, environment, interruptible
 from tests.support.terminal import Terminal
 from tests.support.written_runs import write_run
 
+pytestmark = pytest.mark.medium
+
 
 def test_once_prints_or_says_why_not(tmp_path: Path, anyshot_here: Anyshot) -> None:
     write_run(tmp_path / "runs/a", "toe", 0)

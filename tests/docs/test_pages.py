@@ -18,7 +18,7 @@ README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 PAGES = [README, ROOT / "CONTRIBUTING.md", *DOCS]
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 
 def python_blocks(page: Path) -> list[str]:

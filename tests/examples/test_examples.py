@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).parents[2]
 OWN_ARRAYS = ROOT / "examples/own_arrays.py"
 

@@ -23,7 +23,7 @@ from anyshot.rates.rule import at_most, log_array
 from tests.support.learners import NAMES, RULED, build
 from tests.support.refusals import assert_refused
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 COMMON = {"meta_rate", "meta_clip"}
 OF_FTML = COMMON | {"inner_steps", "inner_rate", "inner_clip", "second_order", "eta", "kl_coefficient", "batching"}

@@ -38,8 +38,13 @@ def make_equinox_mlp(key: Any, outputs: int) -> Any:
     return eqx.nn.MLP(N, outputs, N, 1, activation=jnp.tanh, key=key)
 
 
+QUICK = ("toe", "ftml-vs", "mann", "protonet")  # one of each kind; the others are FTML with other rates, or TOE
+
+
 @pytest.mark.medium
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in NAMES]
+)
 def test_any_callable_tree_is_trained_and_survives_a_checkpoint(name: str, tmp_path: Path) -> None:
     learner = build(name, network=make_equinox_mlp, meta_rate=0.01, kl_coefficient=1e-3 if name == "ftml-vs" else 0.0)
     update, predict = eqx.filter_jit(learner.update), eqx.filter_jit(learner.predict)

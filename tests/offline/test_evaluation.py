@@ -16,7 +16,7 @@ from anyshot.offline import OfflineLoop, evaluate
 from anyshot.offline.split import Draw
 from tests.support.offline_tasks import RULES, TASKS, numbered
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 KEY = jax.random.key(5)
 TESTED = replace(RULES, standard_error=2.0, test_shots=(0, 1, 2, 4))

@@ -18,7 +18,7 @@ from tests.support.learners import build
 from tests.support.offline_tasks import RULES, numbered
 from tests.support.refusals import assert_refused
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 KEY = jax.random.key(0)
 

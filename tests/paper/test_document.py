@@ -22,6 +22,8 @@ from paper.sections import write_section
 from paper.targets import CUMULATIVE_LOSS, TABLES, find_tables
 from tests.paper.made import make_result, make_results
 
+pytestmark = pytest.mark.medium
+
 POSE = TABLES["table-2-pose"]
 
 

@@ -148,6 +148,8 @@ def test_when_the_time_is_over_runs_save_and_go_on_later(
 
 PATCHED = """
 import sys
+
+pytestmark = pytest.mark.medium
 from paper import __main__, queue
 queue.ANYSHOT = (sys.executable, sys.argv.pop(1))
 __main__.main()

@@ -20,6 +20,8 @@ from anyshot.runs.files import sealed
 from tests.report.conftest import Written
 from tests.support.written_runs import TASKS, Events, record_of, write_run
 
+pytestmark = pytest.mark.medium
+
 
 def total(events: Events) -> float:
     return float(np.sum([event["loss"] for event in events]))

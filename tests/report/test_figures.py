@@ -15,6 +15,8 @@ from anyshot.report.style import Picture, choose_looks, our_style, render
 from tests.report.conftest import Written
 from tests.support.written_runs import KEPT, TASKS, Events, write_run
 
+pytestmark = pytest.mark.medium
+
 
 def plot_of(folder: Path) -> Plot:
     return Plot.of(compare(folder)[0])

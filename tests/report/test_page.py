@@ -19,6 +19,8 @@ from anyshot.report.sections import describe_findings
 from tests.report.conftest import Written
 from tests.support.written_runs import Events, write_run
 
+pytestmark = pytest.mark.medium
+
 
 class Checker(HTMLParser):
     """Notes what a page is made of; every tag must be closed where it should be."""

@@ -12,6 +12,8 @@ from anyshot.report.terminal import draw_runs
 from anyshot.report.terminal_plot import Curve, plot
 from tests.support.written_runs import write_run
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize("colour", [False, True])
 def test_a_curve_is_where_its_points_are(colour: bool) -> None:

@@ -24,7 +24,7 @@ from tests.support.refusals import Case, assert_refused, parametrized
 from tests.support.small_runs import small_online
 from tests.support.toy_runs import no_warning
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 RNG = np.random.default_rng(0)
 NONE = jnp.zeros((), jnp.int32)
 

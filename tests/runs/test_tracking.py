@@ -24,7 +24,7 @@ from anyshot.runs.running import run
 from anyshot.runs.tracking import Mirror
 from tests.support.small_runs import small_online
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 Points = list[tuple[int, dict[str, float]]]
 
 
