@@ -10,6 +10,8 @@ import jax
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.compilation import compiling_quickly
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update(
     "jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(Path(".cache/jax").resolve()))
@@ -55,10 +57,5 @@ def with_data(real_data: Path, shared_cache: Path, monkeypatch: pytest.MonkeyPat
 @pytest.fixture(scope="module")
 def quick_compilation() -> Iterator[None]:
     """Programs that run once, for milliseconds, need no optimising; and all of them are kept for the next run."""
-    options = {"jax_disable_most_optimizations": True, "jax_persistent_cache_min_compile_time_secs": 0.0}
-    before = {name: jax.config.values[name] for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    yield
-    for name, value in before.items():
-        jax.config.update(name, value)
+    with compiling_quickly():
+        yield

@@ -14,6 +14,8 @@ import pytest
 from anyshot.devices import replicate, use_cpu_cores
 from tests.support.refusals import assert_refused
 
+pytestmark = pytest.mark.medium
+
 ON_CORES = """
 import sys
 import equinox as eqx, jax, numpy as np
@@ -23,8 +25,6 @@ from anyshot.devices import use_cpu_cores
 from anyshot.rates import Scaled
 from anyshot.shots import Episodes, Shots, stack_tasks
 from anyshot.networks import MLP
-
-pytestmark = pytest.mark.medium
 
 cores = int(sys.argv[1])
 assert use_cpu_cores(cores) == cores

@@ -16,7 +16,9 @@ from anyshot.runs.online import OnlineJob
 from tests.support.command_line import SMALL, Anyshot
 
 
-@pytest.mark.parametrize(("learner", "gradient"), [("ftml-vs", "meta-gradient"), ("a-gem", "gradient")])
+@pytest.mark.parametrize(
+    ("learner", "gradient"), [("ftml-vs", "meta-gradient"), pytest.param("a-gem", "gradient", marks=pytest.mark.slow)]
+)
 def test_the_figures_are_printed_and_written(
     learner: str, gradient: str, here: Path, anyshot_here: Anyshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

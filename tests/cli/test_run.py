@@ -16,6 +16,8 @@ from anyshot.runs.reading import read_environment, read_run
 from tests.support.command_line import RUN, SMALL, Anyshot, command, environment, interruptible
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.medium
+
 
 def result(folder: Path) -> dict[str, bytes]:
     """What must be the same however a run came to its end."""
@@ -55,6 +57,7 @@ def test_the_same_command_and_resume_leave_a_finished_run_as_it_is(typed: Path) 
     assert result(typed) == before
 
 
+@pytest.mark.slow
 def test_tasks_in_turn_are_shared_out_among_the_cores_also_when_the_run_goes_on(tmp_path: Path) -> None:
     """The number of devices is settled before JAX starts, which making an experiment does."""
     folder = tmp_path / "run"
@@ -125,8 +128,6 @@ def interrupt(folder: Path, when: str, after: float = 0.0) -> str:
 # Ctrl-C at the moment when an extension of JAX imports NumPy, and turns whatever happens into an ImportError.
 AT_WORST = """
 import sys
-
-pytestmark = pytest.mark.medium
 class Now:
     def find_spec(self, name, *rest):
         if name == "numpy._core.numeric": signal.raise_signal(signal.SIGINT)

@@ -323,8 +323,8 @@ def test_networks_hand_the_count_of_shots_to_their_convolutions(name: str, own_w
     [
         ((2, 2), 2, 5, 4, 3, 5, 2),
         ((2,), 2, 3, 6, 16, 17, 1),
-        pytest.param((0, 1, 5), 8, 5, 4, 2, 3, 2, marks=pytest.mark.medium),
-        pytest.param((1, 7), 8, 3, 6, 16, 2, 1, marks=pytest.mark.medium),
+        pytest.param((0, 1, 5), 8, 5, 4, 2, 3, 2, marks=pytest.mark.slow),
+        pytest.param((1, 7), 8, 3, 6, 16, 2, 1, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=[pytest.mark.gpu, NEEDS_GPU])])

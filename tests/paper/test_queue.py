@@ -25,6 +25,8 @@ from paper.targets import Label, find_tables
 from tests.paper import fake_anyshot
 from tests.paper.made import make_experiment
 
+pytestmark = pytest.mark.medium
+
 ROOT = Path(__file__).parents[2]
 Paper = Callable[..., int]
 
@@ -148,8 +150,6 @@ def test_when_the_time_is_over_runs_save_and_go_on_later(
 
 PATCHED = """
 import sys
-
-pytestmark = pytest.mark.medium
 from paper import __main__, queue
 queue.ANYSHOT = (sys.executable, sys.argv.pop(1))
 __main__.main()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import anyshot
+from tests.support.compilation import compiling_quickly
 from tests.support.small_runs import small_offline, small_online
 from tests.support.written_runs import Events, write_run
 
@@ -36,8 +37,9 @@ def offline_runs(tmp_path_factory: pytest.TempPathFactory) -> Written:
 def real_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Real runs, online and offline, small ones."""
     folder = tmp_path_factory.mktemp("real")
-    for seed in (0, 1):
-        anyshot.run(small_online("ftml-vs", seed), folder / f"ftml-vs-{seed}", progress=False)
-        anyshot.run(small_offline("maml-vs", seed), folder / f"maml-vs-{seed}", progress=False)
-    anyshot.run(small_online("toe", 0), folder / "toe-0", progress=False)
+    with compiling_quickly():
+        for seed in (0, 1):
+            anyshot.run(small_online("ftml-vs", seed), folder / f"ftml-vs-{seed}", progress=False)
+            anyshot.run(small_offline("maml-vs", seed), folder / f"maml-vs-{seed}", progress=False)
+        anyshot.run(small_online("toe", 0), folder / "toe-0", progress=False)
     return folder

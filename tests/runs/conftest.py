@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import jax
 import pytest
 
 from anyshot.runs.running import run
+from tests.support.compilation import compiling_quickly
 from tests.support.small_runs import small_offline, small_online
-
-
-@contextmanager
-def compiling_quickly() -> Iterator[None]:
-    """As the fixture `quick_compilation`, whose modules must find here what they would compute themselves."""
-    options = {"jax_disable_most_optimizations": True, "jax_persistent_cache_min_compile_time_secs": 0.0}
-    before = {name: jax.config.values[name] for name in options}
-    for name, value in options.items():
-        jax.config.update(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            jax.config.update(name, value)
 
 
 @pytest.fixture(scope="session")
