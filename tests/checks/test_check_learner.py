@@ -15,7 +15,7 @@ from tests.checks.counting import Counting, frequencies
 from tests.support.learners import CLASS, INPUT, NAMES, M, N, build
 from tests.support.refusals import as_a_user_runs_it
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
 # The rules that differ little from others wait for `make test-slow`.
 SLOW = ("ftml", "ftml-vl", "ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-learned-constant")

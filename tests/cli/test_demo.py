@@ -37,6 +37,7 @@ def _started(anyshot_here: Anyshot) -> None:
     """JAX has started in this process already."""
 
 
+@pytest.mark.slow
 def test_the_table_has_the_numbers_of_the_runs_and_a_second_call_runs_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,14 @@ def as_found() -> object:
 
 
 @pytest.mark.usefixtures("as_found", "no_data")
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)], ids=page_name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow if page.name == "extending.md" else [], id=page.name)
+        for page in PAGES
+        if python_blocks(page)
+    ],
+)
 def test_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known: dict[str, object] = {"__name__": "__main__"}
     for block in python_blocks(page):

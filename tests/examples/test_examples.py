@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.medium
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 OWN_ARRAYS = ROOT / "examples/own_arrays.py"

@@ -22,7 +22,7 @@ from tests.support.plain_online.derivatives import Var
 from tests.support.plain_online.world import make_world
 from tests.support.tiny_tasks import row_numbers
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
 
 class Recorder(Learner):

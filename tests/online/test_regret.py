@@ -14,7 +14,7 @@ from anyshot.online.regret import losses_in_hindsight, train_on
 from tests.support.online_cases import DISPATCH, RUN, START, Case, assert_same_bits, ran, started, stream_of
 from tests.support.tiny_tasks import classification
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
 # Adam hardly moves with a rate of 1e-12, so the learner of the run is a fixed one, but for rounding.
 CASE = Case("ftml-vs", classification, (), (("meta_rate", 1e-12),))

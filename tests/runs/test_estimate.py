@@ -84,6 +84,7 @@ def test_a_learner_of_your_own_is_estimated_by_its_predictions() -> None:
     assert found.working_bytes[CPU] > 0
 
 
+@pytest.mark.slow
 def test_every_embedded_preset_is_estimated() -> None:
     for name in PRESETS:
         if preset(name).data in ("rainbow-digits", "sinusoid"):

@@ -20,7 +20,7 @@ from anyshot.runs.presets import PRESETS, preset
 from anyshot.runs.reading import read_run
 from tests.support.command_line import run_here
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 
 SMALL = {
     "protocol.steps": 800,

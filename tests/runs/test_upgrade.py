@@ -23,7 +23,7 @@ from anyshot.runs.table import read_runs, run_table
 from anyshot.runs.upgrade import upgrade_event
 from tests.support.small_runs import small_offline, small_online
 
-pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.slow]
 FOLDERS = Path(__file__).parent.parent / "data/format1"
 SAME = {"online": lambda: small_online(seed=1, num_tasks=3, batch_size=500), "offline": lambda: small_offline(seed=2)}
 
