@@ -11,24 +11,11 @@ import pytest
 
 from anyshot.cli import main
 from tests.support.refusals import as_a_user_runs_it
+from tests.support.small_runs import ONLINE
 
 Anyshot = Callable[..., tuple[int, str, str]]  # exit code, standard output, standard error
 
-# A small experiment that takes well below a second once it is compiled.
-SMALL = {
-    "data.num_tasks": 6,
-    "data.train_rows": 30,
-    "data.test_rows": 10,
-    "network.hidden": (8,),
-    "learner.meta_rate": 0.01,
-    "protocol.steps_per_arrival": 3,
-    "protocol.max_steps": 45,
-    "protocol.threshold": 0.5,
-    "protocol.max_shots": 5,
-    "protocol.tasks_per_update": 3,
-    "protocol.validation_size": 5,
-    "protocol.test_size": 10,
-}
+SMALL = ONLINE  # takes well below a second once it is compiled
 SET = ["--set", *(f"{name}={str(value).strip('()')}" for name, value in SMALL.items())]
 RUN = ["run", "sinusoid", *SET]
 
