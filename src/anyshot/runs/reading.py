@@ -27,10 +27,7 @@ class WrongExperiment(DataError):
 
 def read_experiment(folder: Path) -> ExperimentRecord:
     """What a run folder is a run of."""
-    content, format_ = _read_experiment(folder)
-    if format_ == 1:
-        content = _parsed(folder / EXPERIMENT_FILE, lambda: upgrade_experiment(content))
-    return _parsed(folder / EXPERIMENT_FILE, lambda: ExperimentRecord.model_validate(content))
+    return _as_record(folder, *_read_experiment(folder))
 
 
 def experiment_sha256(folder: Path) -> str:
@@ -65,7 +62,8 @@ def read_run(folder: Path) -> tuple[ExperimentRecord, list[Event], Summary | Non
     A last line of the log that is only half there is left out. The log of a finished run must be exactly as it was
     written, and its summary must belong to this `experiment.json`.
     """
-    experiment, format_ = read_experiment(folder), read_format(folder)
+    content, format_ = _read_experiment(folder)
+    experiment, experiment_hash = _as_record(folder, content, format_), hash_of(content)
     # In this order: after the summary the log does not grow.
     finished, log = (folder / SUMMARY_FILE).exists(), folder / EVENTS_FILE
     summary: Any = _unsealed(folder / SUMMARY_FILE, RERUN) if finished else None
@@ -78,9 +76,9 @@ def read_run(folder: Path) -> tuple[ExperimentRecord, list[Event], Summary | Non
         return experiment, events, None
     if format_ == 1:
         plain = [event.to_json() for event in events]
-        summary = _parsed(folder / SUMMARY_FILE, lambda: upgrade_summary(summary, experiment_sha256(folder), plain))
+        summary = _parsed(folder / SUMMARY_FILE, lambda: upgrade_summary(summary, experiment_hash, plain))
     parsed = _parsed(folder / SUMMARY_FILE, lambda: SUMMARY.validate_python(summary))
-    if parsed.experiment_sha256 != experiment_sha256(folder):
+    if parsed.experiment_sha256 != experiment_hash:
         raise WrongExperiment(
             f"{folder / SUMMARY_FILE} belongs to another {EXPERIMENT_FILE} than the one beside it; bring the right one "
             "back, or start the run in a new folder"
@@ -144,6 +142,13 @@ def _read_log(log: Path) -> bytes:
         return log.read_bytes() if log.exists() else b""
     except OSError as error:
         raise DataError(f"{log} cannot be read: {error.strerror or error}") from error
+
+
+def _as_record(folder: Path, content: dict[str, Any], format_: int) -> ExperimentRecord:
+    def parse() -> ExperimentRecord:
+        return ExperimentRecord.model_validate(upgrade_experiment(content) if format_ == 1 else content)
+
+    return _parsed(folder / EXPERIMENT_FILE, parse)
 
 
 def _events(log: Path, data: bytes, format_: int) -> list[Event]:
