@@ -89,6 +89,7 @@ def best_rate(problem: Problem, s: int, draw: np.random.Generator, draws: int = 
     return float(vertex(distances.sum(axis=0))), float(vertex(distances).std(ddof=1) / np.sqrt(BATCHES))
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_closed_form_is_the_best_rate_found_by_sampling(kind: str, seed: int) -> None:

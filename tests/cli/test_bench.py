@@ -15,6 +15,8 @@ from anyshot.runs import timing
 from anyshot.runs.online import OnlineJob
 from tests.support.command_line import SMALL, Anyshot
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize(
     ("learner", "gradient"), [("ftml-vs", "meta-gradient"), pytest.param("a-gem", "gradient", marks=pytest.mark.slow)]

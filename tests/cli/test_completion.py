@@ -16,6 +16,8 @@ from anyshot.runs.presets import PRESETS
 from tests.support.command_line import Anyshot, command
 from tests.support.terminal import Terminal
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.fixture(scope="module")
 def script() -> str:

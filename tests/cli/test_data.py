@@ -21,6 +21,8 @@ from anyshot.tasks.built import Built
 from anyshot.tasks.cache import read, write
 from anyshot.tasks.catalogue import CATALOGUE
 
+pytestmark = pytest.mark.medium
+
 Anyshot = Callable[..., tuple[int, str, str]]
 
 

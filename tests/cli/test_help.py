@@ -17,6 +17,8 @@ from anyshot.cli.app import COMMANDS
 from anyshot.runs.presets import PRESETS
 from tests.support.command_line import command
 
+pytestmark = pytest.mark.medium
+
 DATA = ("list", "fetch", "verify", "show")
 ASKED = [[], *([name] for name in COMMANDS), *(["data", name] for name in DATA)]
 ASKED += [["run", name] for name in PRESETS] + [["run", "--resume"]]

@@ -22,6 +22,7 @@ KEY = jax.random.key(0)
 IMAGE = (8, 8, 3)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("shape", "kind", "network", "settings"),
     [
@@ -41,6 +42,7 @@ def test_auto_goes_by_the_shape_and_fills_in_defaults(shape: Any, kind: str, net
     assert model(jnp.zeros(shape, jnp.uint8)).shape == (3,)
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize(
     ("settings", "shape", "by_hand"),
     [

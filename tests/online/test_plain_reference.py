@@ -12,6 +12,7 @@ from tests.support.plain_online.derivatives import value_and_gradient, var
 from tests.support.tiny_tasks import regression
 
 
+@pytest.mark.medium
 def test_derivatives_are_those_of_small_differences() -> None:
     result = plain(Case("ftml-vs", regression, (), (("kl_coefficient", 0.01),)))
     method = result.method

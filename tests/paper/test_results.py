@@ -19,6 +19,8 @@ from paper.records import Online
 from paper.results import read_result, read_results, result_path, summarise
 from tests.paper.made import make_result
 
+pytestmark = pytest.mark.medium
+
 TINY = {"protocol.num_tasks": 3, "protocol.max_steps": 20}
 
 

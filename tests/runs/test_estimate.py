@@ -14,6 +14,8 @@ from anyshot.online import OnlineProtocol
 from anyshot.runs.estimate import CPU, GPU, estimate
 from anyshot.runs.presets import PRESETS, preset
 
+pytestmark = pytest.mark.medium
+
 
 def test_the_estimate_is_near_what_was_measured() -> None:
     """Milliseconds a step on two idle cores, and megabytes by XLA's own account, of rainbow-digits."""

@@ -39,6 +39,8 @@ from tests.support.toy_runs import (
     toy_summary,
 )
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:

@@ -29,6 +29,8 @@ from anyshot.runs.settings import change, list_settings, parse_settings
 from anyshot.tasks import TaskSet
 from tests.support.small_runs import small_offline, small_online
 
+pytestmark = pytest.mark.medium
+
 
 def run_words(words: list[str]) -> ExperimentRecord:
     """The experiment that a command makes."""

@@ -138,6 +138,7 @@ def open_again(folder: Path, record: ExperimentRecord) -> None:
         pass
 
 
+@pytest.mark.medium
 @pytest.mark.parametrize("value", WRONG)
 def test_a_sealed_but_wrong_experiment_is_read_or_refused(begun: tuple[Path, dict[str, Any]], value: Any) -> None:
     folder, good = begun

@@ -15,7 +15,7 @@ from anyshot.runs.running import run
 from anyshot.runs.table import read_runs, run_table
 from tests.support.small_runs import ONLINE
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 
 def test_regret_is_the_loss_less_that_of_a_learner_trained_on(online_folder: Path) -> None:

@@ -32,6 +32,7 @@ def rows_of(table: pd.DataFrame, folder: Path) -> list[dict[str, Any]]:
     return table[table["run"] == str(folder)].to_dict("records")
 
 
+@pytest.mark.medium
 def test_a_row_an_evaluation(table: pd.DataFrame, family: Path) -> None:
     assert list(table["run"].unique()) == [str(family / name) for name in NAMES]
     for name in set(NAMES) - {"maml-vs-0"}:

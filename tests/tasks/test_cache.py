@@ -22,6 +22,8 @@ from anyshot.errors import DataError
 from anyshot.tasks.built import Built
 from anyshot.tasks.cache import Damaged, load_or_build, read, write
 
+pytestmark = pytest.mark.medium
+
 KEY = {"name": "toy", "version": 1, "seed": 0, "settings": {"size": 3}}
 FILES = ["x.npy", "y.npy", "manifest.json"]
 

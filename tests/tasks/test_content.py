@@ -19,7 +19,7 @@ from anyshot.tasks.content import content_sha256
 from anyshot.tasks.store import fetch
 from tests.support.mirrors import BODY, Server, describe, left, put
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.medium]
 
 
 def hashed(content: bytes, name: str, inside: str) -> str:

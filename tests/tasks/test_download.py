@@ -21,7 +21,7 @@ from anyshot.tasks import store
 from anyshot.tasks.store import fetch, find
 from tests.support.mirrors import BODY, SHA, Server, describe, left, put, start_download
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.medium]
 
 
 @pytest.mark.parametrize(

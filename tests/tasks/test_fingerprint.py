@@ -13,6 +13,8 @@ from anyshot.tasks import load_tasks
 from anyshot.tasks.catalogue import CATALOGUE
 from anyshot.tasks.fingerprint import array_sha256
 
+pytestmark = pytest.mark.medium
+
 
 @pytest.mark.parametrize("name", [name for name, entry in CATALOGUE.items() if not entry.files])
 def test_embedded_sets_have_their_published_fingerprint(name: str, no_data: Path) -> None:

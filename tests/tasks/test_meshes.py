@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from anyshot.errors import DataError
 from anyshot.tasks.meshes import LONGEST_SIDE, Mesh, normalise, parse_off, read_meshes
 
+pytestmark = pytest.mark.medium
+
 TETRAHEDRON = "OFF\n4 4 0\n0 0 0\n2 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
 
 

@@ -15,6 +15,8 @@ from anyshot.tasks import load_tasks, miniimagenet
 from anyshot.tasks.miniimagenet import contextual_miniimagenet
 from tests.support.task_sets import write_miniimagenet
 
+pytestmark = pytest.mark.medium
+
 SMALL = {"train": 2, "val": 1, "test": 1}  # classes of the splits here
 
 

@@ -8,11 +8,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshot.tasks import load_tasks
 from anyshot.tasks.rainbow import COLOURS, LOOKS, colour_digits, rainbow_digits
+
+pytestmark = pytest.mark.medium
 
 MNIST = ("images-idx3", "labels-idx1")
 

@@ -21,6 +21,8 @@ from anyshot.tasks.meshes import LONGEST_SIDE, Mesh
 from anyshot.tasks.randomness import permutation
 from anyshot.tasks.render import DISTANCE, FIELD_OF_VIEW, Camera, plan_scenes, render, render_all
 
+pytestmark = pytest.mark.medium
+
 SIDES = [(0, 1, 2, 3), (4, 5, 6, 7), (0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7)]
 CUBE = Mesh(
     "cube",
