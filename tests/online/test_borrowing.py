@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyshot.online import Stream, make_stream
+from anyshot.online import Stream, flat, make_stream
 from anyshot.online.borrowing import fill_missing_classes
-from anyshot.online.flat import flat_and_tasks
+from anyshot.online.places import Places
 from anyshot.tasks import PairTasks, TaskSet
 from tests.support.draws import draw_rules
 from tests.support.online_cases import WORLD
@@ -37,7 +37,8 @@ def world_of(kind: type[TaskSet] | None) -> tuple[Stream, World]:
 
 @eqx.filter_jit
 def draw_batch(stream: Stream, received: Any, key: Any) -> Any:
-    return flat_and_tasks(stream, received, SIZE, key)
+    places = flat.draw_flat(received, stream.tasks.unit, SIZE, key)
+    return stream.look_up(places), places.position
 
 
 @pytest.mark.parametrize("kind", [TaskSet, PairTasks])
@@ -70,7 +71,7 @@ def test_missing_classes_are_filled_from_earlier_tasks(
     stream, world = world_of(None)
     key, count = jax.random.key(seed), min(count, received[position])
     places = jnp.asarray([2, 0, 1], jnp.int32)
-    shots = stream.shots(jnp.asarray(position), places, jnp.asarray(count, jnp.int32))
+    shots = stream.look_up(Places(jnp.asarray(position), places, jnp.asarray(count, jnp.int32)))
     own = [world.train[position][place] for place in (2, 0, 1)][:count]
     earlier = [world.train[p][: received[p]] for p in range(position)]
     expected = with_all_classes(world, earlier, own, key)

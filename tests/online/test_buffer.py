@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from anyshot.online import Buffer, OnlineProtocol, Stream, make_stream
-from anyshot.online.buffer import episode
+from anyshot.online.buffer import Sizes, draw_episode
 from anyshot.tasks import PairTasks, TaskSet
 from tests.support.draws import draw_rules, rows_in
 from tests.support.online_cases import RUN, WORLD
@@ -50,7 +50,9 @@ def buffer_of(received: list[int], order: list[int]) -> Buffer:
 def many_draws(stream: Stream, protocol: OnlineProtocol, buffer: Buffer, position: Any, keys: Any) -> Any:
     wants = frozenset({"episodes", "batch", "current", "memory"})
     draws = jax.vmap(lambda key: buffer.draw(stream, protocol, wants, position, key))(keys)
-    supports = jax.vmap(lambda key: buffer.support(stream, protocol, position, key))(keys)
+    supports = jax.vmap(lambda key: stream.look_up(buffer.draw_support(Sizes.of(stream), protocol, position, key)))(
+        keys
+    )
     return draws, supports
 
 
@@ -200,12 +202,15 @@ def test_an_episode_is_right_for_all_bits_there_can_be(validation_size: int, bit
     """Ties and the largest numbers among them; with a cap on validation that binds, and one that never does."""
     stream, _ = stream_and_rules(TaskSet, False)
     protocol = draw_rules(validation_size=validation_size, max_shots=20, max_steps=8)
-    one = draw_episode(stream, protocol, jnp.asarray(1), jnp.asarray(received), jnp.asarray(bits, jnp.uint32))
+    train, val = look_up_episode(stream, protocol, jnp.asarray(received), jnp.asarray(bits, jnp.uint32))
     arrived = [(row, 0, 0) for row in np.asarray(stream.train_rows[1]).tolist()[:received]]
     shots = bits[0] % (received // 2 + 1)
     order = [row for row, _, _ in shuffled(arrived, bits[1:], 1)]
-    assert rows_in(one.train) == order[:shots]
-    assert rows_in(one.val) == order[shots : shots + validation_size]
+    assert rows_in(train) == order[:shots]
+    assert rows_in(val) == order[shots : shots + validation_size]
 
 
-draw_episode = eqx.filter_jit(episode)
+@eqx.filter_jit
+def look_up_episode(stream: Stream, protocol: OnlineProtocol, received: Any, bits: Any) -> Any:
+    """An episode of the task at position 1."""
+    return tuple(map(stream.look_up, draw_episode(Sizes.of(stream), protocol, jnp.asarray(1), received, bits)))

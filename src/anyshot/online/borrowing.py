@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
-from anyshot.online.flat import flat_rows
+from anyshot.online.flat import draw_flat
 from anyshot.online.stream import Stream
 from anyshot.shots import Shots
 from anyshot.tasks.taskset import gather
@@ -35,7 +35,8 @@ def fill_missing_classes(
         key: draws the datapoints.
     """
     earlier = jnp.where(jnp.arange(stream.positions) < position, received, 0)
-    rows, _, there = flat_rows(stream, earlier, CANDIDATES, key)
+    drawn = draw_flat(earlier, stream.tasks.unit, CANDIDATES, key)
+    rows, there = stream.train_rows[drawn.position, drawn.place], drawn.count > 0
     classes = jnp.arange(stream.classes)
     of_class = gather(stream.tasks.y, rows)[:, None] == classes
     lacking = ~jnp.any((shots.y[:, None] == classes) & shots.present()[:, None], axis=0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,14 +12,37 @@ import numpy as np
 from jaxtyping import Array, Int, Key, UInt32
 
 from anyshot.learners import Drawn
-from anyshot.learners.learner import Want
+from anyshot.learners.learner import Want, wanted
 from anyshot.online.borrowing import fill_missing_classes
-from anyshot.online.flat import flat, flat_and_tasks
+from anyshot.online.flat import draw_flat
+from anyshot.online.places import DrawnPlaces, Places
 from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
 from anyshot.shots import Episodes, Shots
 
 ABSENT = np.uint32(2**32 - 1)  # sorts behind every place that is present
+
+
+class Sizes(NamedTuple):
+    """Sizes that are fixed when draws are compiled.
+
+    Args:
+        capacity: the largest number of datapoints of a task that there is room for.
+        unit: the number of datapoints that belong together: 2 for pairs, else 1.
+    """
+
+    capacity: int
+    unit: int = 1
+
+    @classmethod
+    def of(cls, stream: Stream) -> Sizes:
+        """The sizes of a stream."""
+        return cls(stream.capacity, stream.tasks.unit)
+
+    @property
+    def units(self) -> int:
+        """The largest number of units of a task."""
+        return self.capacity // self.unit
 
 
 class Buffer(eqx.Module):
@@ -67,90 +93,95 @@ class Buffer(eqx.Module):
             position: of the current task.
             key: draws everything random.
         """
-        of_episodes, of_batch, of_current, of_memory = jax.random.split(key, 4)
-        own = jnp.where(jnp.arange(stream.positions) == position, self.received, 0)
-        # In pretraining nothing of the current task has arrived, and all received datapoints take its place.
-        current = jnp.where(self.received[position] > 0, own, self.received)
-        size = protocol.batch_size
-        none = (None, None)
-        episodes, episode_task = self.episodes(stream, protocol, of_episodes) if "episodes" in wants else none
-        memory, memory_task = self.memory(stream, protocol, position, of_memory) if "memory" in wants else none
-        return Drawn(
-            episodes=episodes,
-            batch=flat(stream, self.received, size, of_batch) if "batch" in wants else None,
-            current=flat(stream, current, size, of_current) if "current" in wants else None,
-            memory=memory,
-            episode_task=episode_task,
-            memory_task=memory_task,
-        )
-
-    def memory(
-        self, stream: Stream, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]
-    ) -> tuple[Shots, Int[Array, " batch"]]:
-        """Draw from the memory, which holds the first `memory_per_task` datapoints of each earlier task.
-
-        Returns:
-            The datapoints, and the position of each one's task.
-        """
-        earlier = jnp.arange(stream.positions) < position
-        remembered = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
-        return flat_and_tasks(stream, remembered, protocol.batch_size, key)
-
-    def episodes(
-        self, stream: Stream, protocol: OnlineProtocol, key: Key[Array, ""]
-    ) -> tuple[Episodes, Int[Array, " tasks"]]:
-        """Draw a meta-batch: tasks uniform over those seen, and K uniform over what each task allows.
-
-        Returns:
-            The shots and validation points of each task, and its position.
-        """
-        units = stream.capacity // stream.tasks.unit
-        # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
-        bits = jax.random.bits(key, (protocol.tasks_per_update, 2 + units * (1 + protocol.overlap)), jnp.uint32)
-
-        def of_task(bits: UInt32[Array, " n"]) -> tuple[Episodes, Int[Array, ""]]:
-            position = self.seen[bits[0] % self.seen_count.astype(jnp.uint32)]
-            return episode(stream, protocol, position, self.received[position], bits[1:]), position
-
-        episodes, positions = jax.vmap(of_task)(bits)
-        if not protocol.borrow:
-            return episodes, positions
-        keys = jax.random.split(jax.random.fold_in(key, 1), protocol.tasks_per_update)
+        places = self.draw_places(Sizes.of(stream), protocol, wants, position, key)
+        drawn = stream.look_up_drawn(places)
+        if drawn.episodes is None or not protocol.borrow:
+            return drawn
+        of_episodes = jax.random.split(key, 4)[0]
+        keys = jax.random.split(jax.random.fold_in(of_episodes, 1), protocol.tasks_per_update)
 
         def complete(position: Int[Array, ""], train: Shots, one: Key[Array, ""]) -> Shots:
             return fill_missing_classes(stream, self.received, position, train, one)
 
-        return Episodes(jax.vmap(complete)(positions, episodes.train, keys), episodes.val), positions
+        train = jax.vmap(complete)(wanted(drawn.episode_task), drawn.episodes.train, keys)
+        return dataclasses.replace(drawn, episodes=Episodes(train, drawn.episodes.val))
 
-    def support(self, stream: Stream, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]) -> Shots:
+    def draw_places(
+        self,
+        sizes: Sizes,
+        protocol: OnlineProtocol,
+        wants: frozenset[Want],
+        position: Int[Array, ""],
+        key: Key[Array, ""],
+    ) -> DrawnPlaces:
+        """Draw the places of the data for one update. Only numbers are needed for it, no examples."""
+        of_episodes, of_batch, of_current, of_memory = jax.random.split(key, 4)
+        own = jnp.where(jnp.arange(self.received.shape[0]) == position, self.received, 0)
+        # In pretraining nothing of the current task has arrived, and all received datapoints take its place.
+        current = jnp.where(self.received[position] > 0, own, self.received)
+        size, unit = protocol.batch_size, sizes.unit
+        train, val = self.draw_episodes(sizes, protocol, of_episodes) if "episodes" in wants else (None, None)
+        return DrawnPlaces(
+            train=train,
+            val=val,
+            batch=draw_flat(self.received, unit, size, of_batch) if "batch" in wants else None,
+            current=draw_flat(current, unit, size, of_current) if "current" in wants else None,
+            memory=self.draw_memory(sizes, protocol, position, of_memory) if "memory" in wants else None,
+        )
+
+    def draw_memory(
+        self, sizes: Sizes, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]
+    ) -> Places:
+        """Draw from the memory, which holds the first `memory_per_task` datapoints of each earlier task."""
+        earlier = jnp.arange(self.received.shape[0]) < position
+        remembered = jnp.where(earlier, jnp.minimum(self.received, protocol.memory_per_task), 0)
+        return draw_flat(remembered, sizes.unit, protocol.batch_size, key)
+
+    def draw_episodes(self, sizes: Sizes, protocol: OnlineProtocol, key: Key[Array, ""]) -> tuple[Places, Places]:
+        """Draw a meta-batch: tasks uniform over those seen, and K uniform over what each task allows.
+
+        Returns:
+            The shots and the validation points of each task.
+        """
+        # One call for all random numbers of all tasks: it compiles and runs faster than many small ones.
+        shape = (protocol.tasks_per_update, 2 + sizes.units * (1 + protocol.overlap))
+        bits = jax.random.bits(key, shape, jnp.uint32)
+
+        def of_task(bits: UInt32[Array, " n"]) -> tuple[Places, Places]:
+            position = self.seen[bits[0] % self.seen_count.astype(jnp.uint32)]
+            return draw_episode(sizes, protocol, position, self.received[position], bits[1:])
+
+        return jax.vmap(of_task)(bits)
+
+    def draw_support(
+        self, sizes: Sizes, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]
+    ) -> Places:
         """Draw the shots that an evaluation adapts to: n / points_per_shot of the n points received, at most M."""
         received = self.received[position]
-        count = _whole(jnp.minimum(received // protocol.points_per_shot, protocol.max_shots), stream.tasks.unit)
-        bits = jax.random.bits(key, (stream.capacity // stream.tasks.unit,), jnp.uint32)
-        places = _padded(shuffled(received, bits, stream.tasks.unit), protocol.max_shots)
-        return stream.shots(position, places, count)
+        count = _whole(jnp.minimum(received // protocol.points_per_shot, protocol.max_shots), sizes.unit)
+        bits = jax.random.bits(key, (sizes.units,), jnp.uint32)
+        return Places(position, _padded(shuffled(received, bits, sizes.unit), protocol.max_shots), count)
 
 
-def episode(
-    stream: Stream,
+def draw_episode(
+    sizes: Sizes,
     protocol: OnlineProtocol,
     position: Int[Array, ""],
     received: Int[Array, ""],
     bits: UInt32[Array, " n"],
-) -> Episodes:
+) -> tuple[Places, Places]:
     """Draw K ~ nu(j) shots of a task, and points to validate on.
 
     Validation points differ from the shots, unless `protocol.overlap`.
 
     Args:
-        stream: the stream.
+        sizes: of the storage.
         protocol: the rules.
         position: of the task.
         received: the number of datapoints received of it.
         bits: random bits. The first number gives K, the others give the order of the datapoints.
     """
-    unit = stream.tasks.unit
-    units = stream.capacity // unit
+    unit, units = sizes.unit, sizes.units
     most = received if protocol.overlap else received // 2
     choices = jnp.minimum(most, protocol.max_shots) // unit + 1
     count = unit * (bits[0] % choices.astype(jnp.uint32)).astype(jnp.int32)
@@ -163,8 +194,9 @@ def episode(
             _padded(order, order.shape[0] + protocol.validation_size), count, protocol.validation_size
         )
         left = received - count
-    return Episodes(
-        stream.shots(position, train, count), stream.shots(position, val, jnp.minimum(left, protocol.validation_size))
+    return (
+        Places(position, train, count),
+        Places(position, val, jnp.minimum(left, protocol.validation_size)),
     )
 
 

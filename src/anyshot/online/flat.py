@@ -1,40 +1,26 @@
-"""Batches of datapoints of several tasks."""
+"""Datapoints of several tasks, drawn uniformly from everything received."""
 
 from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, Key
+from jaxtyping import Array, Int, Key
 
-from anyshot.online.stream import Stream
-from anyshot.shots import Shots
+from anyshot.online.places import Places
 
 
-def flat(stream: Stream, received: Int[Array, " positions"], size: int, key: Key[Array, ""]) -> Shots:
+def draw_flat(received: Int[Array, " positions"], unit: int, size: int, key: Key[Array, ""]) -> Places:
     """Draw `size` datapoints, uniform with replacement, from the first received[p] datapoints of each position p.
 
     Whole units are drawn, so a batch of pairs has as many pairs of one class as of two. If nothing has been received,
-    the batch is empty (count 0).
+    the batch is empty (count 0), and its places have no meaning.
+
+    Args:
+        received: the number of datapoints received at each position.
+        unit: the number of datapoints that belong together.
+        size: of the batch.
+        key: draws the datapoints.
     """
-    return flat_and_tasks(stream, received, size, key)[0]
-
-
-def flat_and_tasks(
-    stream: Stream, received: Int[Array, " positions"], size: int, key: Key[Array, ""]
-) -> tuple[Shots, Int[Array, " size"]]:
-    """Draw like `flat`, and return also the position of each datapoint's task."""
-    rows, positions, there = flat_rows(stream, received, size, key)
-    return Shots(*stream.tasks.look_up(rows), jnp.where(there, size, 0).astype(jnp.int32)), positions
-
-
-def flat_rows(
-    stream: Stream, received: Int[Array, " positions"], size: int, key: Key[Array, ""]
-) -> tuple[Int[Array, "size ..."], Int[Array, " size"], Bool[Array, ""]]:
-    """The rows that `flat` draws, the position of each, and whether anything has been received.
-
-    If nothing has been received, the rows have no meaning.
-    """
-    unit = stream.tasks.unit
     units = received // unit
     ends = jnp.cumsum(units)
     total = ends[-1]
@@ -42,5 +28,5 @@ def flat_rows(
     number = (bits % jnp.maximum(total, 1).astype(jnp.uint32)).astype(jnp.int32)
     position = jnp.minimum(jnp.searchsorted(ends, number, side="right"), received.shape[0] - 1)
     place = (number - (ends[position] - units[position]))[:, None] * unit + jnp.arange(unit)
-    rows = stream.train_rows[position[:, None], place]
-    return rows.reshape(-1, *rows.shape[2:])[:size], jnp.repeat(position, unit)[:size], total > 0
+    count = jnp.where(total > 0, size, 0).astype(jnp.int32)
+    return Places(jnp.repeat(position, unit)[:size], place.reshape(-1)[:size].astype(jnp.int32), count)

@@ -21,7 +21,7 @@ from anyshot.adaptation import Loss
 from anyshot.errors import InputError
 from anyshot.learners import Learner
 from anyshot.online.borrowing import fill_missing_classes
-from anyshot.online.buffer import Buffer
+from anyshot.online.buffer import Buffer, Sizes
 from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
 from anyshot.rounds import all_finite, run_rounds
@@ -119,7 +119,7 @@ class OnlineLoop(eqx.Module):
 
     def round(self, stream: Stream, state: OnlineState, key: Key[Array, ""]) -> tuple[OnlineState, Record]:
         """Run one round: data arrives, the learner is updated and evaluated, and the task may end."""
-        rules = self.protocol
+        rules, sizes = self.protocol, Sizes.of(stream)
         of_updates, of_evaluation = round_keys(key, state.rounds)
         pretraining = state.rounds < rules.pretrain_rounds
         learning = pretraining | (state.round > 0)
@@ -133,9 +133,9 @@ class OnlineLoop(eqx.Module):
         learner, metrics = self.run_updates(stream, state, buffer, of_updates, learning)
         if "memory" in self.learner.wants:  # the memory of the last update may lack the task that has just ended
             of_recall = jax.random.fold_in(of_evaluation, RECALL)
-            memory, _ = buffer.memory(stream, rules, state.position, of_recall)
-            learner = self.learner.recall(learner, memory)
-        support = buffer.support(stream, rules, state.position, of_evaluation)
+            memory = buffer.draw_memory(sizes, rules, state.position, of_recall)
+            learner = self.learner.recall(learner, stream.look_up(memory))
+        support = stream.look_up(buffer.draw_support(sizes, rules, state.position, of_evaluation))
         adapted_on = support
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)

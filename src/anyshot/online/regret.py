@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from anyshot.online.buffer import Buffer
+from anyshot.online.buffer import Buffer, Sizes
 from anyshot.online.loop import OnlineLoop, OnlineState, round_keys
 from anyshot.online.stream import Stream
 
@@ -65,7 +65,7 @@ def losses_in_hindsight(
         _, of_evaluation = round_keys(key, number)
         counts = jnp.zeros(stream.positions, jnp.int32).at[position].set(received)
         buffer = Buffer(counts, jnp.zeros_like(counts), jnp.zeros((), jnp.int32))
-        support = buffer.support(stream, loop.protocol, position, of_evaluation)
+        support = stream.look_up(buffer.draw_support(Sizes.of(stream), loop.protocol, position, of_evaluation))
         return loop.evaluate(stream, learner, support, position)[0]
 
     return lax.map(one, (position, received, rounds))

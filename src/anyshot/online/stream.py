@@ -8,9 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, PyTree, Shaped
 
 from anyshot.errors import InputError
+from anyshot.learners import Drawn
 from anyshot.limits import MOST_SIZE
+from anyshot.online.places import DrawnPlaces, Places
 from anyshot.online.protocol import OnlineProtocol
-from anyshot.shots import Shots
+from anyshot.shots import Episodes, Shots
 from anyshot.tasks.taskset import TaskSet
 
 Rows = Int[Array, "..."]
@@ -43,9 +45,24 @@ class Stream(eqx.Module):
         """The number of datapoints of a task that can arrive."""
         return int(self.train_rows.shape[1])
 
-    def shots(self, position: Int[Array, ""], places: Int[Array, " n"], count: Int[Array, ""]) -> Shots:
-        """The datapoints at these places in the order of arrival; those behind the first `count` are padding."""
-        return Shots(*self.tasks.look_up(self.train_rows[position, places]), count)
+    def look_up(self, places: Places) -> Shots:
+        """The datapoints at these places."""
+        return Shots(*self.tasks.look_up(self.train_rows[places.position, places.place]), places.count)
+
+    def look_up_drawn(self, places: DrawnPlaces) -> Drawn:
+        """The datapoints of one update."""
+        train, val, batch, current, memory = places.train, places.val, places.batch, places.current, places.memory
+        episodes = None
+        if train is not None and val is not None:
+            episodes = Episodes(jax.vmap(self.look_up)(train), jax.vmap(self.look_up)(val))
+        return Drawn(
+            episodes=episodes,
+            batch=None if batch is None else self.look_up(batch),
+            current=None if current is None else self.look_up(current),
+            memory=None if memory is None else self.look_up(memory),
+            episode_task=None if train is None else train.position,
+            memory_task=None if memory is None else memory.position,
+        )
 
     def test_set(self, position: Int[Array, ""]) -> tuple[Shaped[Array, "test ..."], PyTree[Array]]:
         """The inputs and labels on which a task is tested."""
