@@ -58,7 +58,7 @@ def run_target(
         out: the folder that holds the run folders.
         results: the folder of the summaries.
         max_minutes: after which all runs are asked to save and stop; that may take a minute more.
-        parallel: how many runs at a time; five to seven share a GPU well if nvidia-cuda-mps-control -d was started.
+        parallel: how many runs at a time; four share a GPU well if nvidia-cuda-mps-control -d was started.
         plan: print what would be run and how long it would take, and stop.
         device: where to compute; auto takes a GPU if JAX finds one.
     """

@@ -19,6 +19,7 @@ from paper.results import Results
 from paper.targets import CUMULATIVE_LOSS, LABELS, method_of, specs_of
 
 FIGURES = "figures"
+ASIDE = 1.09  # the factor on a logarithmic axis between points that belong together
 Curves = dict[str, dict[int, list[float]]]
 
 
@@ -93,11 +94,7 @@ def _lines(preset: str, curves: Curves, labels: list[str], against: str | None) 
             both = {seed: curve for seed, curve in curves[label].items() if against is None or seed in theirs}
             values = np.array([np.subtract(curve, theirs.get(seed, 0.0)) for seed, curve in both.items()])
             panel.line(label, looks[label], np.arange(1, values.shape[1] + 1), values)
-        if against:
-            panel.level(0.0, "")
-        else:
-            panel.axes.set_ylim(bottom=0)
-        return panel
+        return panel  # whose picture has a line at zero, or begins there
 
     less = f" less that of {against} on the same streams" if against else ""
     about = f"Lines: cumulative loss against the number of tasks on {preset}{less}, for {', '.join(labels)}."
@@ -116,15 +113,22 @@ def _first_step(results: Results) -> dict[str, Plot]:
     if len(steps) < 2:
         return {}
 
+    def count_seeds(step: float) -> str:
+        counts = sorted({len(by_step[step]) for by_step in points.values() if step in by_step})
+        return " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+
     def draw() -> Panel:
-        panel = Panel(f"{tables()[0].preset}\nCumulative loss", "first inner step", "sum of test losses")
+        title = f"{tables()[0].preset}\nCumulative loss ± standard deviation"
+        panel = Panel(title, "first inner step (number of seeds)", "sum of test losses")
         looks = choose_looks({method: specs_of(method)[0].learner for method in points})
-        for method, by_step in points.items():
+        for place, (method, by_step) in enumerate(points.items()):
             spreads = [Spread.of(by_step[step]) for step in sorted(by_step)]
             means, errors = [spread.mean for spread in spreads], [spread.deviation or 0.0 for spread in spreads]
-            panel.bars(method, looks[method], sorted(by_step), means, errors, min(spread.n for spread in spreads))
+            beside = ASIDE ** (place - (len(points) - 1) / 2)  # so that methods do not hide each other
+            panel.bars(method, looks[method], [step * beside for step in sorted(by_step)], means, errors, 0)
+        panel.entries = [(line, method) for (line, _), method in zip(panel.entries, points, strict=True)]
         panel.axes.set_xscale("log")
-        panel.axes.set_xticks(steps, [f"{step:g}" for step in steps])
+        panel.axes.set_xticks(steps, [f"{step:g}\n({count_seeds(step)})" for step in steps])
         panel.axes.minorticks_off()
         panel.axes.set_ylim(bottom=0)
         return panel

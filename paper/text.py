@@ -38,6 +38,17 @@ def describe_certainty(value: Difference) -> str:
     return f"95 % interval {'excludes' if value.excludes_zero else 'includes'} 0 (n = {value.n})"
 
 
+def format_p(p: float | None) -> str:
+    """A p value.
+
+    >>> format_p(0.0124), format_p(0.0001), format_p(None)
+    ('0.012', '< 0.001', '')
+    """
+    if p is None:
+        return ""
+    return f"{p:.3f}" if p >= 0.0005 else "< 0.001"
+
+
 def format_minutes(minutes: float) -> str:
     """A duration.
 

@@ -104,7 +104,9 @@ def main(words: list[str]) -> None:
     assert options["--learner"] == record["learner"]["name"]
     for setting in settings:
         name, value = setting.split("=")
-        assert record["learner"]["hyperparameters"][name.removeprefix("learner.")] == float(value)
+        place, _, name = name.partition(".")
+        given = record["learner"]["hyperparameters"] if place == "learner" else record[place]
+        assert given[name] == float(value)
     if how in ("wait", "stubborn") and not (folder / "saved").exists():
         begin(folder, record, int(options["--seed"]))
         wait(folder, stubborn=how == "stubborn")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from anyshot.report.statistics import Difference
 from paper.claims import claim_rows, compare_with_constants, describe_holm
@@ -15,10 +18,12 @@ from paper.figures import FIGURES, list_plots
 from paper.first_step import chosen_difference, list_differences, write_first_step
 from paper.jobs import Job
 from paper.pairs import compare, describe_verdict, list_pairs
+from paper.pooled import pooled_difference
 from paper.rates import rate_rows
-from paper.records import Wall
+from paper.records import Online, Result, Wall
 from paper.results import Results, read_results
 from paper.sections import write_section
+from paper.short_tasks import list_short_differences, rule_with_short_tasks, write_short_tasks
 from paper.targets import CUMULATIVE_LOSS, TABLES, find_tables
 from tests.paper.made import make_result, make_results
 
@@ -194,20 +199,83 @@ def test_the_first_step_compares_methods_from_the_same_start() -> None:
         },
     )
     results = Results(found)
-    differences = {(table.first_step, pair.second): pair.ours for table, pair in list_differences(results)}
-    assert {key: ours and ours.mean for key, ours in differences.items()} == pytest.approx(
+    differences = {(each.table.first_step, each.pair.second): each.ours for each in list_differences(results)}
+    assert {key: ours.mean for key, ours in differences.items()} == pytest.approx(
         {(0.1, "ftml"): -2.5, (0.03, "learned-constant-0.03"): -4 / 3, (0.03, "ftml-0.03"): 1.0}
     )
     chosen = chosen_difference(results)
     assert chosen is not None
     assert (chosen.mean, chosen.n) == (pytest.approx(-4 / 3), 3)
     text = "\n".join(write_first_step(results, []))
-    ps = sorted(float(ours.p) for ours in differences.values() if ours and ours.p is not None)
+    ps = sorted(float(ours.p) for ours in differences.values() if ours.p is not None)
     row = next(line for line in text.splitlines() if "ftml-vs less learned-constant" in line)
-    p, adjusted = (float(cell) for cell in row.strip("| ").split(" | ")[-2:])
+    p, adjusted = (float(cell) for cell in row.strip("| ").split(" | ")[5:7])
     assert p == pytest.approx(chosen.p, abs=1e-3)
     assert adjusted == pytest.approx(3 * ps[0], abs=2e-3), "the smallest of three"
     assert chosen.p == ps[0]
+
+
+def test_the_pooled_error_is_that_of_a_model_with_methods_and_seeds() -> None:
+    """Least squares on indicator columns, computed here; with two methods it is the paired t test."""
+    labels = ("ftml-0.03", "ftml-vs-0.03", "learned-constant-0.03")
+    losses = np.array([[10.0, 20.0, 31.0, 47.0], [11.0, 19.0, 33.0, 41.0], [12.0, 24.0, 34.0, 44.0]])
+    table = TABLES["first-step-0.03"]
+    found = make_results("rainbow-mnist", **{name: [*row] for name, row in zip(labels, losses, strict=True)})
+    methods, seeds = losses.shape
+    columns = np.array(
+        [[*np.eye(methods)[method], *np.eye(seeds)[seed][1:]] for method in range(methods) for seed in range(seeds)]
+    )
+    freedom = columns.shape[0] - columns.shape[1]
+    solution, residual, *_ = np.linalg.lstsq(columns, losses.ravel())
+    contrast = np.array([-1.0, 1.0, 0.0, *[0.0] * (seeds - 1)])
+    error = np.sqrt(residual[0] / freedom * contrast @ np.linalg.inv(columns.T @ columns) @ contrast)
+    pooled = pooled_difference(table, Results(found), labels[1], labels[0])
+    assert pooled is not None
+    width = stats.t.ppf(0.975, freedom) * error
+    assert pooled.mean == pytest.approx(contrast @ solution)
+    assert (pooled.low, pooled.high) == pytest.approx((pooled.mean - width, pooled.mean + width))
+    assert pooled.p == pytest.approx(2 * stats.t.sf(abs(pooled.mean) / error, freedom))
+    two = Results(found[: 2 * seeds])
+    alone, paired = pooled_difference(table, two, labels[1], labels[0]), Difference.of((losses[1] - losses[0]).tolist())
+    assert alone is not None
+    assert dataclasses.astuple(alone) == pytest.approx(dataclasses.astuple(paired))
+    assert pooled_difference(table, two, labels[1], labels[2]) is None
+    alike = Results(make_results("rainbow-mnist", **{labels[0]: [1.0, 5.0], labels[1]: [3.0, 7.0]}))
+    assert pooled_difference(table, alike, labels[1], labels[0]) == Difference(2.0, 2.0, 2.0, 0.0, 2)
+
+
+def test_short_tasks_compare_all_three_methods() -> None:
+    losses = {
+        "ftml-short": [10.0, 20.0, 30.0],
+        "ftml-vs-short": [14.0, 25.0, 34.0],
+        "learned-constant-short": [11.0, 22.0, 36.0],
+    }
+    found = make_results("rainbow-mnist", **losses)
+    differences = [
+        (each.pair.first, each.pair.second, each.ours.mean) for each in list_short_differences(Results(found))
+    ]
+    assert differences == [
+        ("ftml-vs-short", "learned-constant-short", pytest.approx(4 / 3)),
+        ("ftml-vs-short", "ftml-short", pytest.approx(13 / 3)),
+        ("learned-constant-short", "ftml-short", 3.0),
+    ]
+    rule = rule_with_short_tasks(Results(found))
+    assert rule is not None
+    assert rule.mean == pytest.approx(4 / 3)
+    text = "\n".join(write_short_tasks(Results(found)))
+    assert cells(text, "ftml")[1:] == ["20.0 ± 10.0", "3", "200 ± 100", "3.0 ± 0.0", "", "0.100", "", "0.900"]
+    assert "No run mastered" not in text
+    none = [unmastered(result) for result in found]
+    assert "every run received all 300 labels" in "\n".join(write_short_tasks(Results(none)))
+    assert write_short_tasks(Results([])) == []
+    assert rule_with_short_tasks(Results([])) is None
+
+
+def unmastered(result: Result) -> Result:
+    """The same result, if no task had been mastered."""
+    assert isinstance(result.outcome, Online)
+    totals = result.outcome.totals.model_copy(update={"mastered": 0})
+    return result.model_copy(update={"outcome": result.outcome.model_copy(update={"totals": totals})})
 
 
 def test_nothing_is_said_of_the_first_step_before_it_was_run() -> None:
@@ -242,6 +310,26 @@ def test_figures_have_the_same_bytes_every_time(made: Results) -> None:
     for plot in plots.values():
         assert plot.render() == plot.render()
         assert f"<!-- {plot.digest} -->".encode() in plot.render()
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_difference_has_zero_drawn_once(sign: float) -> None:
+    """As one line, or as the lower end of the axis."""
+    found = Results(make_results("pose", ftml=[50.0, 60.0], ftml_vs=[50.0 + 9 * sign, 60.0 + 8 * sign]))
+    panel = list_plots(found)["pose"]["pose-difference-to-ftml.svg"].draw()
+    panel.picture("")
+    lines = [line for line in panel.axes.lines if set(np.ravel(line.get_ydata())) == {0.0}]
+    assert len(lines) + (panel.axes.get_ylim()[0] == 0) == 1
+
+
+def test_the_first_step_shows_methods_side_by_side_with_their_seeds() -> None:
+    losses = {"ftml": [5.0, 6.0], "ftml-vs": [5.0], "ftml-0.03": [4.0], "ftml-vs-0.03": [4.0]}
+    plots = list_plots(Results(make_results("rainbow-mnist", **losses)))["first-step"]
+    panel = plots["first-step.svg"].draw()
+    assert [tick.get_text() for tick in panel.axes.get_xticklabels()] == ["0.03\n(1)", "0.1\n(1 to 2)"]
+    assert [name for _, name in panel.entries] == ["ftml", "ftml-vs"]
+    places = [np.asarray(line.get_xdata(), float) for line, _ in panel.entries]
+    assert np.all(np.abs(np.log(places[0] / places[1])) > 0.05)
 
 
 def test_another_folder_gets_a_document_beside_it(tmp_path: Path) -> None:

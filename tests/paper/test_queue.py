@@ -212,6 +212,9 @@ def test_settings_of_a_label_reach_the_run(paper: Paper) -> None:
     assert paper("first-step-0.3 --seeds 1 --parallel 2") == 0
     found = read("kept/rainbow-mnist/learned-constant-0.3-s0.json")["experiment"]["learner"]
     assert (found["name"], found["hyperparameters"]["inner_rate"]) == ("ftml-learned-constant", 0.3)
+    assert paper("short-tasks --seeds 1 --parallel 2") == 0
+    protocol = read("kept/rainbow-mnist/ftml-vs-short-s0.json")["experiment"]["protocol"]
+    assert (protocol["max_steps"], protocol["updates_per_step"]) == (100, 5)
 
 
 def test_another_experiment_in_the_folder_is_not_taken_for_the_run(tmp_path: Path) -> None:

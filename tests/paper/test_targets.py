@@ -54,3 +54,7 @@ def test_the_command_has_the_settings_of_the_label() -> None:
     words = Job("rainbow-mnist", "learned-constant-0.03", 4).words(Path("runs"), "gpu")
     assert words[:4] == ["run", "rainbow-mnist", "--learner", "ftml-learned-constant"]
     assert words[-2:] == ["--set", "learner.inner_rate=0.03"]
+    words = Job("rainbow-mnist", "ftml-short", 4).words(Path("runs"), "gpu")
+    settings = {"protocol.max_steps=100", "protocol.updates_per_step=5", "learner.inner_rate=0.03"}
+    assert set(words[words.index("--set") + 1 :]) == settings
+    assert {job.seed for job in list_jobs(find_tables("short-tasks"))} == {*range(5)}
