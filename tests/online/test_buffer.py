@@ -75,7 +75,7 @@ def test_the_buffer_counts_what_arrives(capacity: int, arrivals: list[tuple[int,
     received, seen = [capacity] * first + [0] * (4 - first), list(range(first))
     buffer = Buffer(jnp.asarray(received, jnp.int32), jnp.arange(4, dtype=jnp.int32), jnp.asarray(first, jnp.int32))
     for position, count in arrivals:
-        buffer = receive(buffer, jnp.asarray(position, jnp.int32), count, capacity)
+        buffer = receive(buffer, jnp.asarray(position, jnp.int32), count, jnp.asarray(capacity, jnp.int32))
         if not received[position]:
             seen.append(position)
         received[position] = min(received[position] + count, capacity)

@@ -38,6 +38,71 @@ def test_every_example_and_order_is_drawn_equally_often() -> None:
     assert chi_square < 31.3, "11 degrees of freedom: exceeded once in a thousand times"
 
 
+COUNTS = st.sampled_from([[2, 5, 3], [1, 6], [4, 4, 4, 1]])
+
+
+def make_uneven(counts: list[int]) -> TaskSet:
+    """Tasks of different sizes; an example is 10 times its task, plus its number in it."""
+    pairs = {f"{task}": (10 * task + np.arange(count), np.full(count, task)) for task, count in enumerate(counts)}
+    return TaskSet.from_arrays(pairs, test_size=0)
+
+
+@pytest.mark.medium
+@given(COUNTS, st.integers(0, 2**32 - 1))
+def test_draws_of_different_sizes_hold_no_row_twice_and_no_other_task(counts: list[int], seed: int) -> None:
+    tasks = make_uneven(counts)
+    for task, count in enumerate(counts):
+        for drawn in range(count + 1):
+            rows = np.asarray(tasks.draw(jax.random.key(seed), task, drawn))
+            examples = tasks.x[rows].tolist()
+            assert len(set(examples)) == drawn
+            assert set(examples) <= set(range(10 * task, 10 * task + count))
+
+
+@pytest.mark.medium
+def test_every_row_of_every_task_is_drawn_equally_often() -> None:
+    tasks = make_uneven([2, 5, 3])
+    keys = jax.random.split(KEY, 3000)
+    for task, count in enumerate([2, 5, 3]):
+        first = tasks.x[np.asarray(jax.vmap(lambda key, task=task: tasks.draw(key, task, 1))(keys))].ravel()
+        found = np.bincount(first - 10 * task, minlength=count)
+        assert len(found) == count
+        assert ((found - 3000 / count) ** 2 / (3000 / count)).sum() < 18.5, "4 degrees of freedom or fewer, 1 in 1000"
+
+
+@pytest.mark.medium
+def test_traced_shots_are_at_most_those_of_the_task() -> None:
+    tasks = make_uneven([2, 5, 3])
+    traced = jax.vmap(
+        jax.vmap(lambda key, task: tasks.shots(key, task, 4, size=5), in_axes=(0, None)), in_axes=(None, 0)
+    )
+    shots = traced(jax.random.split(KEY, 200), jnp.arange(3))
+    for task, there in enumerate([2, 5, 3]):
+        count = min(there, 4)
+        assert (shots.count[task] == count).all()
+        drawn = np.sort(np.asarray(shots.x[task, :, :count]), axis=1)
+        assert (np.diff(drawn, axis=1) > 0).all(), "no example twice"
+        assert set(drawn.ravel().tolist()) == set(range(10 * task, 10 * task + there))
+
+
+def test_a_selection_of_different_sizes() -> None:
+    tasks = make_uneven([2, 5, 3, 3])
+    assert tasks.select([0, 2]).train_rows.shape == (2, 3)
+    assert tasks.select([2, 0]).counts().tolist() == [3, 2]
+    equal = tasks.select([2, 3])
+    assert equal.train_counts is None
+    assert sorted(equal.x[np.asarray(equal.draw(KEY, 1, 3))].tolist()) == [30, 31, 32]
+
+
+def test_sizes_are_in_the_fingerprint_only_where_they_differ() -> None:
+    tasks = make_toy()
+    fingerprints = [
+        dataclasses.replace(tasks, fingerprint="", train_counts=counts).fingerprint
+        for counts in (None, (6, 6, 6, 6, 6), (6, 6, 6, 6, 5))
+    ]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+
+
 @pytest.mark.parametrize("kind", [TaskSet, PairTasks])
 def test_draws_are_the_same_inside_a_compiled_function_on_device(kind: type[TaskSet]) -> None:
     tasks = make_toy(kind)

@@ -23,6 +23,10 @@ def change(**fields: Any) -> TaskSet:
     return dataclasses.replace(make_toy(), **{"fingerprint": "", **fields})
 
 
+def uneven(kind: type[TaskSet] = TaskSet) -> TaskSet:
+    return dataclasses.replace(make_toy(kind), train_counts=(6, 3, 1, 6, 2), test_counts=(2, 4, 4, 0, 1))
+
+
 def change_one(value: float) -> np.ndarray:
     x = np.zeros(50)
     x[7] = value
@@ -75,6 +79,21 @@ def change_one(value: float) -> np.ndarray:
         (lambda: change(train_rows=np.full((5, 1), -1)), ["train_rows", "-1", "0..49"]),
         (lambda: change(train_rows=np.array([[11]] * 5)[:, [0, 0]]), ["row 11", "task 0"]),
         (lambda: change(test_rows=np.arange(5)[:, None] * 10 + 3), ["row 3", "train_rows and test_rows", "task 0"]),
+        (lambda: change(train_counts=(6, 5)), ["train_counts", "5 whole numbers", "1 to 6", "(6, 5)"]),
+        (lambda: change(train_counts=(6, 5, 4, 3, 0)), ["train_counts", "1 to 6"]),
+        (lambda: change(test_counts=(4, 4, 4, 4, 5)), ["test_counts", "0 to 4"]),
+        (lambda: change(train_counts=[6, 5, 4, 3, 2]), ["train_counts", "tuple"]),
+        (lambda: change(train_rows=np.array([[1, 1]] * 5), train_counts=(1, 1, 1, 1, 2)), ["row 1", "task 4"]),
+        (lambda: change(class_names=("a", "b", "c", "d")), ["class_names", "4 names", "4"]),
+        (lambda: change(y=np.zeros(50), class_names=("a",)), ["class_names", "1 names"]),
+        (lambda: uneven().draw(KEY, 1, 4), ["count is 4", "task 1 of toy", "3 train rows"]),
+        (lambda: uneven().draw(KEY, 0, 3, "test"), ["count is 3", "task 0 of toy", "2 test rows"]),
+        (lambda: jax.vmap(lambda task: uneven().draw(KEY, task, 2))(jnp.arange(5)), ["smallest", "1 train rows"]),
+        (lambda: uneven().shots(KEY, 1, 4), ["count is 4", "3 examples"]),
+        (lambda: uneven().shots(KEY, 1, 4, size=6), ["count is 4", "3 examples"]),
+        (lambda: uneven().shots(KEY, 1, 2, size=7), ["size is 7", "6 train rows"]),
+        (lambda: uneven(ClassTasks), ["ClassTasks", "same number of rows"]),
+        (lambda: make_toy(PairTasks).task_classes, ["toy", "no classes"]),
         (lambda: change(name=5), ["name", "5"]),
         (
             lambda: change(task_names=(), train_rows=np.zeros((0, 1), int), test_rows=np.zeros((0, 1), int)),

@@ -60,9 +60,14 @@ class Learner(eqx.Module):
         return 0
 
     @property
+    def uses_all_labels(self) -> bool:
+        """Whether online evaluations give it all labels of the task as shots, instead of some of them and at most M."""
+        return False
+
+    @property
     @abc.abstractmethod
     def wants(self) -> frozenset[Want]:
-        """The fields of `Drawn` that `update` needs."""
+        """The fields of `Drawn` that `update` needs. A learner that wants nothing is never updated."""
 
     @abc.abstractmethod
     def init(self, key: Key[Array, ""]) -> State:

@@ -14,6 +14,7 @@ from anyshot.offline.protocol import OfflineProtocol
 from anyshot.shots import Episodes, Shots
 from anyshot.tasks import ClassTasks, TaskSet
 from anyshot.tasks.randomness import permutation
+from anyshot.tasks.rows import PARTS
 
 
 class Split(eqx.Module):
@@ -81,7 +82,8 @@ def _check_fits(tasks: TaskSet, split: Split, protocol: OfflineProtocol) -> None
             )
         if some is not None and tasks.unit == 2 and some.num_tasks < 2:
             raise InputError(f"{part} has one task of {tasks.name}, but a pair of two classes needs two")
-    train_rows, test_rows, most = tasks.train_rows.shape[1], tasks.test_rows.shape[1], protocol.test_shots[-1]
+    train_rows, test_rows = (int(tasks.counts(part).min()) for part in PARTS)
+    most = protocol.test_shots[-1]
     if protocol.ways is not None:  # shots and queries are drawings of one class
         _check_enough("max_shots and queries", protocol.max_shots + protocol.queries, train_rows, tasks.name)
         _check_enough("test_shots and test_queries", most + protocol.test_queries, train_rows, tasks.name)

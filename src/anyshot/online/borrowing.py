@@ -13,7 +13,7 @@ from jaxtyping import Array, Int, Key
 from anyshot.online.flat import draw_flat
 from anyshot.online.stream import Stream
 from anyshot.shots import Shots
-from anyshot.tasks.taskset import gather
+from anyshot.tasks.rows import gather
 
 # Datapoints of earlier tasks that are drawn to find one of each class. With 10 equally frequent classes, the
 # probability that a class is not among them is 1e-23.

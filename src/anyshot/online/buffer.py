@@ -65,10 +65,10 @@ class Buffer(eqx.Module):
         """The buffer before the first round: all datapoints of the pretraining tasks, and none of the others."""
         positions = jnp.arange(stream.positions, dtype=jnp.int32)
         first = protocol.pretrain_tasks
-        received = jnp.where(positions < first, stream.capacity, 0).astype(jnp.int32)
+        received = jnp.where(positions < first, stream.capacities, 0).astype(jnp.int32)
         return cls(received, positions, jnp.asarray(first, jnp.int32))
 
-    def receive(self, position: Int[Array, ""], count: int, capacity: int) -> Buffer:
+    def receive(self, position: Int[Array, ""], count: int, capacity: Int[Array, ""]) -> Buffer:
         """The buffer after `count` more datapoints of a task, or as many as are left of it."""
         before = self.received[position]
         is_new = (before == 0).astype(jnp.int32)
@@ -154,10 +154,20 @@ class Buffer(eqx.Module):
         return jax.vmap(of_task)(bits)
 
     def draw_support(
-        self, sizes: Sizes, protocol: OnlineProtocol, position: Int[Array, ""], key: Key[Array, ""]
+        self,
+        sizes: Sizes,
+        protocol: OnlineProtocol,
+        position: Int[Array, ""],
+        key: Key[Array, ""],
+        all_labels: bool = False,
     ) -> Places:
-        """Draw the shots that an evaluation adapts to: n / points_per_shot of the n points received, at most M."""
+        """Draw the shots that an evaluation adapts to: n / points_per_shot of the n points received, at most M.
+
+        With `all_labels` they are all n points, and nothing is drawn.
+        """
         received = self.received[position]
+        if all_labels:
+            return Places(position, jnp.arange(sizes.capacity, dtype=jnp.int32), received)
         count = _whole(jnp.minimum(received // protocol.points_per_shot, protocol.max_shots), sizes.unit)
         bits = jax.random.bits(key, (sizes.units,), jnp.uint32)
         return Places(position, _padded(shuffled(received, bits, sizes.unit), protocol.max_shots), count)

@@ -126,7 +126,7 @@ class OnlineLoop(eqx.Module):
         arriving = learning & ~pretraining
         buffer: Buffer = lax.cond(
             arriving,
-            lambda b: b.receive(state.position, rules.labels_per_arrival, stream.capacity),
+            lambda b: b.receive(state.position, rules.labels_per_arrival, stream.capacities[state.position]),
             lambda b: b,
             state.buffer,
         )
@@ -135,7 +135,8 @@ class OnlineLoop(eqx.Module):
             of_recall = jax.random.fold_in(of_evaluation, RECALL)
             memory = buffer.draw_memory(sizes, rules, state.position, of_recall)
             learner = self.learner.recall(learner, stream.look_up(memory))
-        support = stream.look_up(buffer.draw_support(sizes, rules, state.position, of_evaluation))
+        all_labels = self.learner.uses_all_labels
+        support = stream.look_up(buffer.draw_support(sizes, rules, state.position, of_evaluation, all_labels))
         adapted_on = support
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
@@ -176,8 +177,11 @@ class OnlineLoop(eqx.Module):
         """Run the updates of a round, if `learning`.
 
         Returns:
-            The learner's state, and the mean of each metric over the updates (NaN without updates).
+            The learner's state, and the mean of each metric over the updates (NaN without updates). A learner that
+            wants nothing has no updates and no metrics.
         """
+        if not self.learner.wants:
+            return state.learner, {}
         rules = self.protocol
         steps = rules.steps_per_arrival * rules.updates_per_step
         arrays, static = eqx.partition(state.learner, eqx.is_array)

@@ -65,7 +65,8 @@ def losses_in_hindsight(
         _, of_evaluation = round_keys(key, number)
         counts = jnp.zeros(stream.positions, jnp.int32).at[position].set(received)
         buffer = Buffer(counts, jnp.zeros_like(counts), jnp.zeros((), jnp.int32))
-        support = stream.look_up(buffer.draw_support(Sizes.of(stream), loop.protocol, position, of_evaluation))
-        return loop.evaluate(stream, learner, support, position)[0]
+        all_labels = loop.learner.uses_all_labels
+        places = buffer.draw_support(Sizes.of(stream), loop.protocol, position, of_evaluation, all_labels)
+        return loop.evaluate(stream, learner, stream.look_up(places), position)[0]
 
     return lax.map(one, (position, received, rounds))

@@ -26,6 +26,7 @@ class Stream(eqx.Module):
         order: the number of the task at each position of the stream.
         train_rows: the rows of the task at each position, in the order in which they arrive.
         test_rows: the rows on which the task at each position is tested.
+        capacities: the number of rows to learn from of the task at each position; `train_rows` behind it is padding.
         classes: the number of classes; 0 in a regression.
     """
 
@@ -33,6 +34,7 @@ class Stream(eqx.Module):
     order: Int[Array, " positions"]
     train_rows: Int[Array, "positions capacity ..."]
     test_rows: Int[Array, "positions test ..."]
+    capacities: Int[Array, " positions"]
     classes: int = eqx.field(static=True, default=0)
 
     @property
@@ -42,7 +44,7 @@ class Stream(eqx.Module):
 
     @property
     def capacity(self) -> int:
-        """The number of datapoints of a task that can arrive."""
+        """The number of datapoints of the largest task that can arrive."""
         return int(self.train_rows.shape[1])
 
     def look_up(self, places: Places) -> Shots:
@@ -86,31 +88,36 @@ def make_stream(tasks: TaskSet, protocol: OnlineProtocol, key: Key[Array, ""]) -
     check_fits(tasks, protocol)
     positions = tasks.num_tasks if protocol.num_tasks is None else protocol.num_tasks
     wanted = protocol.rounds * protocol.labels_per_arrival
-    capacity = wanted if tasks.unit > 1 else min(wanted, tasks.train_rows.shape[1])  # pairs are never used up
+    capacity = wanted if tasks.unit > 1 else min(wanted, int(tasks.counts("train").max()))  # pairs are never used up
     of_order, of_train, of_test = jax.random.split(key, 3)
     shuffled = jnp.argsort(jax.random.bits(of_order, (tasks.num_tasks,), jnp.uint32))
     order = (shuffled if protocol.shuffle_tasks else jnp.arange(tasks.num_tasks))[:positions]
 
+    draw = tasks.draw if tasks.unit > 1 else tasks.shuffle
+
     def rows(key: Key[Array, ""], count: int, part: str) -> Rows:
-        draw = jax.vmap(lambda one, task: tasks.draw(one, task, count, part))  # type: ignore[arg-type]
-        return jax.jit(draw)(jax.random.split(key, positions), order).astype(jnp.int32)
+        of_tasks = jax.vmap(lambda one, task: draw(one, task, count, part))  # type: ignore[arg-type]
+        return jax.jit(of_tasks)(jax.random.split(key, positions), order).astype(jnp.int32)
 
     train_rows, test_rows = rows(of_train, capacity, "train"), rows(of_test, protocol.test_size, "test")
+    own = jnp.minimum(jnp.asarray(tasks.counts("train"))[order], capacity)
+    capacities = own if tasks.unit == 1 else jnp.full_like(own, capacity)
     classes = int(tasks.y.max()) + 1 if jnp.issubdtype(tasks.y.dtype, jnp.integer) else 0
-    return Stream(tasks, order.astype(jnp.int32), train_rows, test_rows, classes)
+    return Stream(tasks, order.astype(jnp.int32), train_rows, test_rows, capacities, classes)
 
 
 def check_fits(tasks: TaskSet, protocol: OnlineProtocol) -> None:
     """Raise `InputError` if a task set is too small for a protocol, or of the wrong kind."""
     positions = tasks.num_tasks if protocol.num_tasks is None else protocol.num_tasks
-    train, test = tasks.train_rows.shape[1], tasks.test_rows.shape[1]
+    train, tests = tasks.train_rows.shape[1], tasks.counts("test")
     if positions > tasks.num_tasks:
         raise InputError(f"num_tasks is {positions}, but {tasks.name} has {tasks.num_tasks}")
     if positions <= protocol.pretrain_tasks:
         raise InputError(f"pretrain_tasks is {protocol.pretrain_tasks}, but the stream has {positions} tasks")
-    if tasks.unit == 1 and protocol.test_size > test:
+    if tasks.unit == 1 and protocol.test_size > tests.min():
+        owner = "a task" if tests.min() == tests.max() else f"task {tasks.task_names[int(tests.argmin())]!r}"
         raise InputError(
-            f"test_size is {protocol.test_size}, but a task of {tasks.name} has {test} examples to test on"
+            f"test_size is {protocol.test_size}, but {owner} of {tasks.name} has {tests.min()} examples to test on"
         )
     if tasks.unit == 1 and protocol.max_shots > train:
         raise InputError(

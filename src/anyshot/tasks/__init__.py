@@ -5,14 +5,38 @@ from typing import TYPE_CHECKING
 from anyshot.lazy_imports import lazy_getattr
 
 if TYPE_CHECKING:
+    from anyshot.tasks.encoders import Encoder, FunctionEncoder
+    from anyshot.tasks.frames import FrameEncoder
+    from anyshot.tasks.images import ImageEncoder
+    from anyshot.tasks.labels import ClassNames
     from anyshot.tasks.load import load_tasks
     from anyshot.tasks.pairs import PairTasks
     from anyshot.tasks.taskset import Origin, TaskSet
     from anyshot.tasks.ways import ClassTasks
 
-__all__ = ["ClassTasks", "Origin", "PairTasks", "TaskSet", "load_tasks"]
+__all__ = [
+    "ClassNames",
+    "ClassTasks",
+    "Encoder",
+    "FrameEncoder",
+    "FunctionEncoder",
+    "ImageEncoder",
+    "Origin",
+    "PairTasks",
+    "TaskSet",
+    "load_tasks",
+]
 
 __getattr__ = lazy_getattr(
     __name__,
-    {"load": ("load_tasks",), "pairs": ("PairTasks",), "taskset": ("Origin", "TaskSet"), "ways": ("ClassTasks",)},
+    {
+        "encoders": ("Encoder", "FunctionEncoder"),
+        "frames": ("FrameEncoder",),
+        "images": ("ImageEncoder",),
+        "labels": ("ClassNames",),
+        "load": ("load_tasks",),
+        "pairs": ("PairTasks",),
+        "taskset": ("Origin", "TaskSet"),
+        "ways": ("ClassTasks",),
+    },
 )

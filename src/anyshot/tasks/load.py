@@ -50,7 +50,7 @@ def load_tasks(name: str, *, seed: int = 0, rebuild: bool = False, **settings: i
         built.task_names,
         fingerprint,
         built.train_tasks,
-        Origin(name, seed, tuple(sorted(changed_settings(entry, settings).items()))),
+        origin=Origin(name, seed, tuple(sorted(changed_settings(entry, settings).items()))),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Int, Key, Shaped
 
 from anyshot.errors import InputError
-from anyshot.tasks.taskset import Ints, Part, TaskSet, gather
+from anyshot.tasks.rows import Ints, Part, gather
+from anyshot.tasks.taskset import TaskSet
 
 
 class PairTasks(TaskSet):
@@ -28,6 +29,8 @@ class PairTasks(TaskSet):
     >>> print(x.shape, y, set((x[y == 1] // 4).ravel().tolist()))
     (6, 2) [1 0 1 0 0 1] {1.0}
     """
+
+    equal_sizes: ClassVar[bool] = True
 
     @property
     def unit(self) -> int:

@@ -17,6 +17,7 @@ from anyshot.errors import InputError
 from anyshot.limits import check_whole
 from anyshot.tasks.pairs import PairTasks
 from anyshot.tasks.randomness import permutation
+from anyshot.tasks.rows import PARTS
 from anyshot.tasks.taskset import TaskSet
 from anyshot.tasks.ways import ClassTasks
 
@@ -46,7 +47,7 @@ def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int
     if tasks.x.ndim == 2:
         return _draw_curves(tasks, chosen)
     pairs = isinstance(tasks, PairTasks)
-    columns = columns if pairs else min(columns, tasks.train_rows.shape[1])
+    columns = columns if pairs else min(columns, int(tasks.counts("train")[chosen].min()))
     figure = Figure(figsize=(1 + (1.4 if pairs else 0.9) * columns, 0.6 + rows), layout="constrained")
     for panel, task in zip(figure.subplots(rows, squeeze=False).ravel(), chosen, strict=True):
         drawn = tasks.draw(jax.random.fold_in(jax.random.key(seed), int(task)), int(task), columns)
@@ -59,12 +60,16 @@ def contact_sheet(tasks: TaskSet, *, rows: int = 8, columns: int = 10, seed: int
 
 
 def _title(tasks: TaskSet, rows: int) -> str:
-    train_rows, test_rows = tasks.train_rows.shape[1], tasks.test_rows.shape[1]
+    train_rows, test_rows = (_range(tasks.counts(part)) for part in PARTS)
     if isinstance(tasks, ClassTasks):
         return f"{tasks.name}: {rows} of {tasks.num_tasks:,} classes of {train_rows} examples"
     of_what = "images" if isinstance(tasks, PairTasks) else "examples"
     each = f"{train_rows} {of_what} to train on and {test_rows} to test on"
     return f"{tasks.name}: {rows} of {tasks.num_tasks:,} tasks, each with {each}"
+
+
+def _range(counts: Int[np.ndarray, " tasks"]) -> str:
+    return f"{counts[0]}" if counts.min() == counts.max() else f"{counts.min()} to {counts.max()}"
 
 
 def _draw_strip(panel: Axes, x: Any, labels: list[str]) -> None:
@@ -102,8 +107,8 @@ def _draw_curves(tasks: TaskSet, chosen: Int[np.ndarray, " rows"]) -> Figure:
     figure = Figure(figsize=(2.6 * columns, 0.6 + 1.9 * lines), layout="constrained")
     panels = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True).ravel()
     for panel, task in zip(panels, chosen, strict=False):
-        for part, rows, marker in (("test", tasks.test_rows, "."), ("train", tasks.train_rows, "o")):
-            x, y = tasks.look_up(rows[task])
+        for part, marker in zip(PARTS[::-1], ".o", strict=True):
+            x, y = tasks.look_up(tasks.rows_of(int(task), part))
             panel.plot(np.asarray(x)[:, 0], np.asarray(y)[:, 0], marker, markersize=3, label=part)
         panel.set_title(tasks.task_names[task], fontsize=8)
     panels[0].legend(fontsize=7, loc="upper right")
@@ -117,7 +122,8 @@ def label_counts(tasks: TaskSet) -> Int[np.ndarray, "tasks labels"] | None:
     """How often each label occurs in each task; None for a regression, for pairs and for N-way classes."""
     if isinstance(tasks, (PairTasks, ClassTasks)) or not np.issubdtype(tasks.y.dtype, np.integer):
         return None
-    rows, labels = np.concatenate([tasks.train_rows, tasks.test_rows], axis=1), int(np.max(tasks.y)) + 1
+    labels = int(np.max(tasks.y)) + 1
+    rows = [np.concatenate([tasks.rows_of(task, part) for part in PARTS]) for task in range(tasks.num_tasks)]
     return np.stack([np.bincount(np.asarray(tasks.y)[task], minlength=labels) for task in rows])
 
 

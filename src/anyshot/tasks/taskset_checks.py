@@ -14,13 +14,14 @@ from anyshot.errors import InputError
 from anyshot.inputs import check_finite, check_numeric
 
 
-def check_structure(name: Any, task_names: Any, arrays: dict[str, Any]) -> None:
+def check_structure(name: Any, task_names: Any, arrays: dict[str, Any], counts: dict[str, Any]) -> None:
     """Types, shapes and row numbers. Does not read the values of `x` and `y`, which may be gigabytes on a disk.
 
     Args:
         name: of the task set.
         task_names: one name per task.
         arrays: `x`, `y`, `train_rows` and `test_rows`.
+        counts: for `train_rows` and `test_rows`, how many rows of each task are not padding; None means all.
     """
     if not isinstance(name, str):
         raise InputError(f"name must be a string, got {name!r}")
@@ -38,12 +39,15 @@ def check_structure(name: Any, task_names: Any, arrays: dict[str, Any]) -> None:
         raise InputError(f"x and y must have one row per example, got shapes {x.shape} and {y.shape}")
     for part in ("train_rows", "test_rows"):
         _check_rows(part, arrays[part], len(x), len(task_names))
+        _check_counts(part, counts[part], arrays[part].shape[1], len(task_names))
     if arrays["train_rows"].shape[1] == 0:
         raise InputError("train_rows has no column; every task needs at least one example to train on")
-    _check_disjoint(arrays["train_rows"], arrays["test_rows"], task_names)
+    _check_disjoint([_without_padding(arrays[part], counts[part]) for part in counts], task_names)
 
 
-def check_content(task_names: tuple[str, ...], arrays: dict[str, np.ndarray], train_tasks: Any) -> None:
+def check_content(
+    task_names: tuple[str, ...], arrays: dict[str, np.ndarray], train_tasks: Any, class_names: tuple[Any, ...] | None
+) -> None:
     """The values of a set of the user's own: names, the offline split, and the numbers in `x` and `y`."""
     for task_name in task_names:
         # A line break would also let two different lists of names have the same fingerprint.
@@ -61,6 +65,8 @@ def check_content(task_names: tuple[str, ...], arrays: dict[str, np.ndarray], tr
         raise InputError(
             f"y holds the label {y.min()}; integer labels are classes 0, 1, ...; for a regression convert y to float"
         )
+    if class_names is not None and y.size and not (np.issubdtype(y.dtype, np.integer) and y.max() < len(class_names)):
+        raise InputError(f"class_names has {len(class_names)} names, but y holds {y.max()}; name the classes 0, 1, ...")
 
 
 def check_numbers(name: str, tasks: np.ndarray, num_tasks: int) -> None:
@@ -96,11 +102,30 @@ def _check_rows(part: str, rows: Any, examples: int, num_tasks: int) -> None:
         raise InputError(f"{part} holds row {wrong}, but x has rows 0..{examples - 1}")
 
 
-def _check_disjoint(train_rows: Any, test_rows: Any, task_names: tuple[str, ...]) -> None:
-    if not (isinstance(train_rows, np.ndarray) and isinstance(test_rows, np.ndarray)):
+def _check_counts(part: str, counts: Any, columns: int, num_tasks: int) -> None:
+    if counts is None:
         return
-    rows = np.sort(np.concatenate([train_rows, test_rows], axis=1), axis=1)
-    twice = np.argwhere(rows[:, 1:] == rows[:, :-1])
+    name, least = part.replace("rows", "counts"), int(part == "train_rows")
+    whole = isinstance(counts, tuple) and all(type(count) is int and least <= count <= columns for count in counts)
+    if not whole or len(counts) != num_tasks:
+        raise InputError(
+            f"{name} must be a tuple of {num_tasks} whole numbers from {least} to {columns}, one per task, "
+            f"got {str(counts)[:100]}"
+        )
+
+
+def _without_padding(rows: Any, counts: tuple[int, ...] | None) -> Any:
+    """The rows with -1 in place of padding."""
+    if counts is None or not isinstance(rows, np.ndarray):
+        return rows
+    return np.where(np.arange(rows.shape[1]) < np.asarray(counts)[:, None], rows, -1)
+
+
+def _check_disjoint(parts: list[Any], task_names: tuple[str, ...]) -> None:
+    if not all(isinstance(rows, np.ndarray) for rows in parts):
+        return
+    rows = np.sort(np.concatenate(parts, axis=1), axis=1)
+    twice = np.argwhere((rows[:, 1:] == rows[:, :-1]) & (rows[:, 1:] >= 0))
     if twice.size:
         task, column = twice[0]
         raise InputError(

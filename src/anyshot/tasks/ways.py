@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from anyshot.errors import InputError
 from anyshot.shots import Episodes, Shots
-from anyshot.tasks.taskset import TaskSet, gather
+from anyshot.tasks.rows import gather
+from anyshot.tasks.taskset import TaskSet
 
 
 class ClassTasks(TaskSet):
@@ -21,6 +24,8 @@ class ClassTasks(TaskSet):
     >>> print(episode.train.x.astype(int), episode.train.y, episode.val.x.astype(int), episode.val.y)
     [4 9] [0 1] [ 5 10  7  8] [0 1 0 1]
     """
+
+    equal_sizes: ClassVar[bool] = True
 
     def episode(self, key: Key[Array, ""], ways: int, shots: int, queries: int, size: int | None = None) -> Episodes:
         """Draw one N-way task: examples of random classes to adapt on, and others of the same classes to validate on.
