@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from anyshot.devices import compiler_options, use_cpu_cores
     from anyshot.errors import DataError, InputError, RunError
     from anyshot.learners import Learner
+    from anyshot.lifelong import Lifelong, TaskClassifier, TaskRegressor
     from anyshot.offline import OfflineProtocol
     from anyshot.online import OnlineProtocol
     from anyshot.rates import Rate
@@ -32,6 +33,7 @@ _PARTS = {
     "devices": ("compiler_options", "use_cpu_cores"),
     "errors": ("DataError", "InputError", "RunError"),
     "learners": ("Learner",),
+    "lifelong": ("Lifelong", "TaskClassifier", "TaskRegressor"),
     "offline": ("OfflineProtocol",),
     "online": ("OnlineProtocol",),
     "rates": ("Rate",),
@@ -41,7 +43,19 @@ _PARTS = {
     "tasks": ("TaskSet", "load_tasks"),
 }
 _PLACES = {name: part for part, names in _PARTS.items() for name in names}
-_PACKAGES = ("adaptation", "checks", "learners", "networks", "offline", "online", "rates", "report", "runs", "tasks")
+_PACKAGES = (
+    "adaptation",
+    "checks",
+    "learners",
+    "lifelong",
+    "networks",
+    "offline",
+    "online",
+    "rates",
+    "report",
+    "runs",
+    "tasks",
+)
 
 __all__ = [
     "DataError",
@@ -51,6 +65,7 @@ __all__ = [
     "InputError",
     "Learner",
     "LearnerError",
+    "Lifelong",
     "MetaObjective",
     "OfflineProtocol",
     "OnlineProtocol",
@@ -58,6 +73,8 @@ __all__ = [
     "Run",
     "RunError",
     "Shots",
+    "TaskClassifier",
+    "TaskRegressor",
     "TaskSet",
     "Update",
     "__version__",

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
+from jax.export import is_symbolic_dim
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
@@ -122,7 +123,8 @@ def _primitive(name: str, operation: Callable[..., Array]) -> Primitive:
     for_cpu = functools.partial(operation, patches=_FOR_CPU)
 
     def on_gpu(*arrays: Array, **sizes: int) -> Array:
-        if arrays[0].dtype != jnp.float32:
+        # The kernels need to know the number of images, which a program that is exported (jax.export) leaves open.
+        if arrays[0].dtype != jnp.float32 or any(map(is_symbolic_dim, arrays[0].shape)):
             return plain(*arrays, **sizes)
         kernels = importlib.import_module("anyshot.networks.convolution_gpu")  # Pallas loads only where it is used
         return getattr(kernels, name)(*arrays, **sizes)

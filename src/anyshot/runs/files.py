@@ -14,6 +14,7 @@ from typing import Any
 from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError
 
+AGAIN = "start the run again: it goes on from its last checkpoint"
 MOST_NESTED = 50  # levels of JSON; no file of a run has as many
 
 
@@ -22,14 +23,13 @@ class Damaged(Exception):
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Turn what the system says about a full or read-only disk into a sentence that says what to do."""
+def writing(folder: Path, again: str = AGAIN) -> Iterator[None]:
+    """Turn what the system says about a full or read-only disk into a sentence that says what to do, `again` last."""
     try:
         yield
     except OSError as error:
         raise DataError(
-            f"cannot write into {folder}: {error.strerror or error}; make room there or make it writable, then start "
-            "the run again: it goes on from its last checkpoint"
+            f"cannot write into {folder}: {error.strerror or error}; make room there or make it writable, then {again}"
         ) from error
 
 

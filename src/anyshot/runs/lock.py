@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from anyshot.errors import DataError, InputError
-from anyshot.runs.files import write_all, writing
+from anyshot.runs.files import AGAIN, write_all, writing
 
 LOCK = "lock"
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def only_writer(folder: Path, again: str = AGAIN) -> Iterator[None]:
     """Be the only writer of `folder`; raises `DataError` if another process is.
 
     The system holds the lock and lets go of it when the process ends, however it ends: the lock of a dead process is
     free. The file stays for good: whoever removed it could remove one that another process had just locked. It says
-    who holds the lock, for the message only.
+    who holds the lock, for the message only. `again` is what to do once a full or read-only disk can be written.
     """
     try:
         import fcntl
@@ -29,7 +29,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise DataError(f"cannot lock {folder}: this system has no flock; use Linux, macOS or WSL") from error
     if (folder / LOCK).is_symlink():
         raise InputError(f"{folder / LOCK} is a link; remove it, as a run writes into its own folder only")
-    with writing(folder):
+    with writing(folder, again):
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         try:
@@ -41,7 +41,7 @@ def only_writer(folder: Path) -> Iterator[None]:
                 f"cannot lock {folder}: {error.strerror or error}; its file system may have no locks: choose a folder "
                 "on another one, such as a local disk"
             ) from error
-        with writing(folder):
+        with writing(folder, again):
             os.ftruncate(handle, 0)
             write_all(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         yield

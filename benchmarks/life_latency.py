@@ -1,0 +1,73 @@
+"""Milliseconds of observe + predict at 20 labels, with 10, 1,000 and 10,000 other tasks in the folder.
+
+    python -m benchmarks.life_latency [TASKS ...]
+
+Two classes, inputs of 64 numbers, a network with 64 hidden units. Measured without and with learning in the background.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from anyshot import Lifelong
+from anyshot.lifelong.record import NEW
+from anyshot.lifelong.store import open_store
+
+LABELS, TIMES = 20, 60
+DRAW = np.random.default_rng(0)
+FACT = {"predicted": [[0.5, 0.5], [0.5, 0.5]], "random": True}
+
+
+def fill(folder: Path, tasks: int) -> None:
+    """Write tasks straight into the store, which is faster than to predict every label."""
+    with open_store(folder) as store:
+        for number in range(tasks):
+            info = {**NEW, "classes": ["a", "b"], "slots": [0, 1], "fixed": True}
+            x, y = DRAW.normal(size=(LABELS, 64)).astype(np.float32), np.arange(LABELS) % 2
+            store.append(store.add_task(f"task {number}", info), x, y, [FACT] * LABELS)
+
+
+def measure(life: Lifelong, name: str) -> np.ndarray:
+    """Seconds of each observe + predict of a task that has about 20 labels."""
+    x = DRAW.normal(size=(TIMES + LABELS + 20, 64)).astype(np.float32)
+    y = np.where(x[:, 0] > 0, "a", "b")
+    task = life.task(name, classes=["a", "b"])
+    task.observe(x[:LABELS], y[:LABELS])
+    found = []
+    for n in range(LABELS, LABELS + TIMES):
+        started = time.perf_counter()
+        ids = task.observe(x[n : n + 1], y[n : n + 1])
+        task.predict(x[n + 1 : n + 2])
+        found.append(time.perf_counter() - started)
+        task.delete(ids)
+        task.predict(x[n + 1 : n + 2])
+    return 1e3 * np.array(found[10:])
+
+
+def main() -> None:
+    for tasks in [int(word) for word in sys.argv[1:]] or [10, 1000, 10_000]:
+        with tempfile.TemporaryDirectory() as folder:
+            with Lifelong(folder, network={"kind": "mlp", "hidden": [64]}):
+                pass
+            fill(Path(folder), tasks)
+            started = time.perf_counter()
+            with Lifelong(folder) as life:
+                opened = time.perf_counter() - started
+                alone = measure(life, "alone")
+                life.learn(updates=1)
+                with life.learning():
+                    beside = measure(life, "beside")
+                updates = life.snapshots[-1].about["updates"]
+        for name, found in (("alone", alone), ("while learning", beside)):
+            median, last = np.percentile(found, [50, 99])
+            print(f"{tasks:6d} tasks, {name:14s}: median {median:6.1f} ms, 99th percentile {last:6.1f} ms", flush=True)
+        print(f"{tasks:6d} tasks: opened in {opened:.2f} s; {updates - 1} updates beside", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The predictor of one task in one file, which runs where there is JAX but no anyshot."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export, lax
+from jax.extend.core import jaxpr_as_fun
+from jaxtyping import Array, Float, Shaped
+from sklearn.linear_model import Ridge
+
+from anyshot.errors import InputError
+from anyshot.lifelong.experts import Experts
+from anyshot.lifelong.from_scratch import FromScratch
+from anyshot.lifelong.home import Home
+from anyshot.lifelong.learning import Learning
+from anyshot.lifelong.progress import EXPERTS
+from anyshot.lifelong.record import Record
+from anyshot.runs.files import replace_file, writing
+from anyshot.version import __version__
+
+FORMAT = 1
+PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
+
+Predict = Callable[[Array], Array]  # from one input to the probability of each class, or to the target
+
+
+def export_task(home: Home, record: Record, path: Path) -> None:
+    """Write the predictor of a task as it is now.
+
+    The file is a zip with two entries. `predictor.bin` is a program of `jax.export` for any number of inputs, on any
+    platform that JAX has. In it are the adapted network, the linear model and their weights, all as numbers; it holds
+    no examples. `about.json` says what goes in and comes out. See `Task.export` for how to load it. JAX promises to
+    read such a program for six months of later versions.
+
+    Args:
+        home: of all tasks.
+        record: the task.
+        path: of the file.
+    """
+    home.check_open()
+    with home.changing:
+        learning, setup = home.learning, home.setup
+        if learning is None or (learning.classification and not record.classes):
+            raise InputError(
+                f"there is nothing to export yet: the inputs or the classes of task {record.name!r} are not known; "
+                "observe labels, or predict, first"
+            )
+        scratch, weights = Experts(record, home.store).fit_scratch(learning), record.progress.mixture.weights
+        by_learner = _bake_learner(learning, record)
+        about = {
+            "format": FORMAT,
+            "task": record.name,
+            "labels": record.count,
+            "kind": setup.kind,
+            "classes": record.classes,
+            **{name: setup.describe()[name] for name in ("shape", "dtype", "scalar", "encoder")},
+            "weights": dict(zip(EXPERTS, weights.tolist(), strict=True)),
+            "versions": {"anyshot": __version__, "jax": jax.__version__},
+        }
+
+    def predict(x: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
+        mixed = weights[0] * jax.vmap(by_learner)(x) + weights[1] * jax.vmap(_translate_scratch(scratch))(x)
+        return (mixed[:, 0] if setup.kind == "targets" and setup.scalar else mixed).astype(jnp.float32)
+
+    example = jax.ShapeDtypeStruct((*export.symbolic_shape("n"), *learning.shape), np.dtype(learning.dtype))
+    program = export.export(jax.jit(predict), platforms=PLATFORMS)(example).serialize()
+    _write_zip(path, {"predictor.bin": bytes(program), "about.json": json.dumps(about, indent=1).encode()})
+
+
+def _bake_learner(learning: Learning, record: Record) -> Predict:
+    """The learner adapted to the labels. What does not depend on the input is computed now."""
+    learned, slots = learning.now, np.array(record.info["slots"], np.int32)
+    support = learning.support(record.labelled(), learned)
+
+    def predict(x: Array) -> Array:
+        with jax.ensure_compile_time_eval():
+            outputs = learned.engine.learner.predict(learned.state, support, x[None])[0]
+        return jax.nn.softmax(outputs[slots]) if learning.classification else outputs
+
+    baked = jaxpr_as_fun(jax.make_jaxpr(predict)(learned.engine.problem.example[0]))
+    return lambda x: baked(x)[0]
+
+
+def _translate_scratch(scratch: FromScratch) -> Predict:
+    """`FromScratch.predict` for JAX."""
+    model, prior = scratch.model, jnp.asarray(scratch.prior)
+    if model is None:
+        return lambda x: prior
+    weight, bias = jnp.asarray(model.coef_), jnp.asarray(model.intercept_)
+
+    def predict(x: Array) -> Array:
+        flat = x.reshape(-1) / 255 if x.dtype == jnp.uint8 else x.reshape(-1)
+        outputs = jnp.matmul(weight, flat, precision=lax.Precision.HIGHEST) + bias
+        if isinstance(model, Ridge):
+            return outputs
+        logits = jnp.concatenate([jnp.zeros(1), outputs]) if len(outputs) == 1 else outputs
+        return prior.at[model.classes_].set(jax.nn.softmax(logits) * prior[model.classes_].sum())
+
+    return predict
+
+
+def _write_zip(path: Path, entries: dict[str, bytes]) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in entries.items():
+            file.writestr(name, data)
+    with writing(path.parent, "export again"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, content.getvalue())

@@ -1,0 +1,85 @@
+"""A linear model fitted to a task's own labels alone: what anyone would try first."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from threadpoolctl import ThreadpoolController
+
+
+@dataclass(frozen=True)
+class FromScratch:
+    """Logistic regression, or ridge regression for targets, with scikit-learn's usual regularisation.
+
+    Attributes:
+        model: scikit-learn's model; None while there are no labels of two classes.
+        prior: for classes, the share of each among the labels, every class counted once more; for targets their mean.
+        count: the number of labels.
+    """
+
+    model: Any
+    prior: np.ndarray
+    count: int
+
+    def predict(self, x: np.ndarray) -> Float[np.ndarray, "n outputs"]:
+        """The probability of each class, or the target, for each input."""
+        everyone = np.broadcast_to(self.prior, (len(x), len(self.prior)))
+        if self.model is None or not len(x):
+            return np.array(everyone)
+        flat = flatten(x)
+        if isinstance(self.model, Ridge):
+            return np.asarray(self.model.predict(flat)).reshape(len(x), -1)
+        found = np.array(everyone)
+        seen = self.model.classes_
+        # A class without a label keeps its prior; the others share what is left.
+        found[:, seen] = self.model.predict_proba(flat) * everyone[:, seen].sum(axis=1, keepdims=True)
+        return found
+
+
+def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int) -> FromScratch:
+    """Fit logistic regression.
+
+    >>> model = fit_classes(np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1]), classes=3)
+    >>> print(model.predict(np.array([[0.0], [4.0]])).round(2))
+    [[0.76 0.07 0.17]
+     [0.22 0.62 0.17]]
+    """
+    prior = (np.bincount(labels, minlength=classes) + 1.0) / (len(labels) + classes)
+    model = None
+    if len(np.unique(labels)) > 1:
+        # Problems are small: one thread is faster than several that wait for each other, most of all on a busy machine.
+        with warnings.catch_warnings(), _threads().limit(limits=1):
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred steps are enough for a comparison
+            model = LogisticRegression().fit(flatten(x), labels)
+    return FromScratch(model, prior, len(labels))
+
+
+def fit_targets(x: np.ndarray, targets: np.ndarray, outputs: int) -> FromScratch:
+    """Fit ridge regression.
+
+    >>> model = fit_targets(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), outputs=1)
+    >>> print(model.predict(np.array([[0.5]])).round(2))
+    [[1.]]
+    """
+    targets = targets.reshape(len(targets), outputs)
+    if not len(targets):
+        return FromScratch(None, np.zeros(outputs), 0)
+    return FromScratch(Ridge().fit(flatten(x), targets), targets.mean(axis=0), len(targets))
+
+
+@functools.cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()  # looking for the libraries takes milliseconds, so it is done once
+
+
+def flatten(x: np.ndarray) -> Float[np.ndarray, "n inputs"]:
+    """Each input as a vector of floats; bytes of images are brought to 0..1, as the networks do it."""
+    flat = x.reshape(len(x), -1).astype(np.float64)
+    return flat / 255 if x.dtype == np.uint8 else flat

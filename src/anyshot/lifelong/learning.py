@@ -1,0 +1,213 @@
+"""The learner behind all tasks: its state, the updates it makes, and its snapshots."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PyTree
+
+from anyshot.adaptation import cross_entropy, squared_error
+from anyshot.errors import InputError
+from anyshot.learners import LearnerSpec, Problem, build_learner
+from anyshot.lifelong.engine import Engine, Labelled
+from anyshot.lifelong.growth import grow_state
+from anyshot.lifelong.snapshots import read_snapshot, write_snapshot
+from anyshot.lifelong.store import DeletedError
+from anyshot.networks import make_network
+from anyshot.online import OnlineProtocol
+from anyshot.runs.learner_records import describe_learner
+from anyshot.runs.state import restore_state, state_arrays
+from anyshot.shots import Shots
+
+INIT, UPDATES, PREDICTIONS = 0, 1, 2  # what random keys are for
+MOST_MISSED = 100  # updates in a row whose examples were deleted meanwhile
+
+
+@dataclass(frozen=True)
+class LearnerSettings:
+    """What a learner is made of, in values that JSON has.
+
+    Attributes:
+        learner: its name in the catalogue.
+        network: the name of a network, or its settings.
+        hyperparameters: of the learner.
+        max_shots: M, the largest number of labels that the learner adapts to.
+        tasks_per_update: tasks in a meta-batch.
+        seed: of the initial weights and of every draw.
+    """
+
+    learner: str = "ftml-vs"
+    network: str | Mapping[str, Any] = "auto"
+    hyperparameters: Mapping[str, Any] = field(default_factory=dict)
+    max_shots: int = 20
+    tasks_per_update: int = 10
+    seed: int = 0
+
+
+class Learned(NamedTuple):
+    """What was learned up to some moment.
+
+    Args:
+        engine: runs the learner.
+        state: of the learner.
+        updates: how many were made.
+    """
+
+    engine: Engine
+    state: PyTree[Any]
+    updates: int
+
+
+class Learning:
+    """A learner that goes on learning. `now` is replaced as a whole, so any thread sees a state that is complete.
+
+    Args:
+        settings: what the learner is made of.
+        shape: of one input.
+        dtype: of the inputs.
+        outputs: the number of outputs.
+        classification: whether labels are classes.
+        read: gives the inputs that are stored at these rows.
+    """
+
+    def __init__(
+        self,
+        settings: LearnerSettings,
+        shape: tuple[int, ...],
+        dtype: str,
+        outputs: int,
+        classification: bool,
+        read: Callable[[np.ndarray], np.ndarray],
+    ) -> None:
+        self.settings, self.shape, self.dtype, self.classification = settings, shape, dtype, classification
+        self.read = read
+        self.publishing = threading.Lock()
+        engine = self._make_engine(outputs)
+        self.now = Learned(engine, engine.init(self._key(INIT)), 0)
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs."""
+        return self.now.engine.problem.outputs
+
+    def grow(self, outputs: int) -> None:
+        """Have at least so many outputs. What was learned stays in the first ones."""
+        if outputs > self.outputs:
+            engine = self._make_engine(outputs)
+            initial = engine.init(self._key(INIT))
+            with self.publishing:
+                self.now = Learned(engine, grow_state(self.now.state, initial), self.now.updates)
+
+    def learn(self, tasks: Callable[[], tuple[Sequence[Labelled], int]], go_on: Callable[[int], bool]) -> int:
+        """Make updates while `go_on(updates made)`.
+
+        Args:
+            tasks: gives the examples of all tasks, and the number of the task that received the last label.
+            go_on: asked before each update.
+
+        Returns:
+            The number of updates.
+        """
+        made = missed = 0
+        while go_on(made):
+            labelled, current = tasks()
+            if not any(task.count for task in labelled):
+                break
+            before = self.now
+            key = jax.random.fold_in(self._key(UPDATES), before.updates)
+            try:
+                state, _ = before.engine.update(before.state, labelled, current, key)
+            except DeletedError:  # by another thread, a moment ago
+                missed += 1
+                if missed > MOST_MISSED:
+                    raise
+                time.sleep(0.01)
+                continue
+            missed = 0
+            jax.block_until_ready(state)
+            with self.publishing:
+                if self.now is before:  # else it was grown, rolled back or begun again meanwhile
+                    self.now = Learned(before.engine, state, before.updates + 1)
+                    made += 1
+        return made
+
+    def predict(self, task: Labelled, x: np.ndarray, learned: Learned | None = None) -> np.ndarray:
+        """The outputs for each input, after adaptation to the labels of a task.
+
+        Args:
+            task: the labels. If there are more than M, their number decides at random which M are used.
+            x: inputs.
+            learned: what to predict with; by default what was learned up to now.
+        """
+        learned = learned or self.now
+        return learned.engine.predict(learned.state, self.support(task, learned), x)
+
+    def support(self, task: Labelled, learned: Learned | None = None) -> Shots:
+        """The labels that predictions adapt to: all of a task, or M of them."""
+        return (learned or self.now).engine.support(task, jax.random.fold_in(self._key(PREDICTIONS), task.count))
+
+    def start_again(self) -> None:
+        """Forget everything that was learned."""
+        with self.publishing:
+            engine = self.now.engine
+            self.now = Learned(engine, engine.init(self._key(INIT)), 0)
+
+    def save(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Write what was learned to a file."""
+        now = self.now
+        record = describe_learner(now.engine.learner).model_dump(mode="json")
+        write_snapshot(
+            path, state_arrays(now.state), {"updates": now.updates, "learner": record, "time": time.time(), **about}
+        )
+
+    def load(self, path: Path) -> None:
+        """Go on from a file. It must be of the same learner; it may have fewer outputs."""
+        self.restore(*read_snapshot(path), path)
+
+    def restore(self, arrays: dict[str, np.ndarray], about: Mapping[str, Any], path: Path) -> None:
+        """Go on from what `read_snapshot` found in a file."""
+        record = describe_learner(self.now.engine.learner).model_dump(mode="json")
+        saved = about["learner"]
+        for part in ("name", "hyperparameters", "network"):
+            if saved[part] != record[part]:
+                raise InputError(
+                    f"{path} is of another learner: its {part} is {saved[part]}, here it is {record[part]}; use a new "
+                    "folder for it"
+                )
+        outputs = saved["problem"]["outputs"]
+        engine = self._make_engine(outputs)
+        learned = Learned(engine, restore_state(engine.init(self._key(INIT)), arrays), int(about["updates"]))
+        most = self.outputs
+        with self.publishing:
+            self.now = learned
+        self.grow(most)
+
+    def _key(self, purpose: int) -> Any:
+        return jax.random.fold_in(jax.random.key(self.settings.seed), purpose)
+
+    def _make_engine(self, outputs: int) -> Engine:
+        settings = self.settings
+        label = (
+            jax.ShapeDtypeStruct((), jnp.int32)
+            if self.classification
+            else jax.ShapeDtypeStruct((outputs,), jnp.float32)
+        )
+        problem = Problem((jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype)), label), outputs, settings.max_shots)
+        network = make_network(settings.network, self.shape, outputs=outputs)
+        loss = cross_entropy if self.classification else squared_error
+        learner = build_learner(LearnerSpec(settings.learner, problem, network, loss), dict(settings.hyperparameters))
+        protocol = OnlineProtocol(
+            max_shots=settings.max_shots,
+            points_per_shot=1,
+            tasks_per_update=settings.tasks_per_update,
+            test_size=1,
+        )
+        return Engine(learner, problem, protocol, self.read)

@@ -1,0 +1,269 @@
+"""A learner that lives with you: tasks come one after another, labels a few at a time, and all are remembered."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anyshot.errors import InputError
+from anyshot.lifelong.home import Home
+from anyshot.lifelong.setup import Setup
+from anyshot.lifelong.snapshots import Snapshot, read_snapshot
+from anyshot.lifelong.store import open_store
+from anyshot.lifelong.task import Task
+from anyshot.tasks.encoders import Encoder
+
+UPDATES_PER_LABEL = 10
+
+
+class Lifelong:
+    """Tasks of your own, a learner that learns from all of them, and a folder that keeps both.
+
+    Opened again, it goes on where it was. One process has it at a time.
+
+    Args:
+        folder: new, or of an earlier `Lifelong`.
+        learner: the method, by its name in the catalogue; by default ftml-vs, or the folder's.
+        network: "auto" takes one that suits the inputs; or a registered one by name, or with settings such as
+            {"kind": "mlp", "hidden": (64,)}.
+        encoder: makes arrays of inputs that are no arrays, such as `anyshot.tasks.ImageEncoder`. DataFrames need none.
+        max_shots: M, the largest number of labels that the learner adapts to; a task may have more.
+        tasks_per_update: the number of tasks in a meta-batch.
+        seed: of the initial weights and of every draw.
+        start: a file that `export` wrote: begin with what was learned there.
+        hyperparameters: of the learner, such as inner_rate=0.03.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> life = Lifelong(folder.name, network={"kind": "mlp", "hidden": (8,)})
+    >>> task = life.task("loans-it", classes=["ok", "bad"])
+    >>> print(task.predict_proba(np.zeros((1, 3))).shape)
+    (1, 2)
+    >>> numbers = task.observe(np.eye(3), ["ok", "bad", "ok"])
+    >>> print(task)
+    <task 'loans-it': 3 labels, classes ok, bad>
+    >>> life.close(); folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        learner: str | None = None,
+        network: str | Mapping[str, Any] | None = None,
+        encoder: Encoder | None = None,
+        max_shots: int | None = None,
+        tasks_per_update: int | None = None,
+        seed: int | None = None,
+        start: str | Path | None = None,
+        **hyperparameters: Any,
+    ) -> None:
+        given = {"learner": learner, "network": network, "max_shots": max_shots, "seed": seed}
+        given |= {"tasks_per_update": tasks_per_update, "hyperparameters": hyperparameters or None}
+        if start is not None:
+            read_snapshot(Path(start), arrays=False)
+        store = open_store(Path(folder))
+        try:
+            setup = Setup(store, {name: value for name, value in given.items() if value is not None}, encoder)
+            self._home = Home(store, setup, None if start is None else Path(start))
+        except BaseException:
+            store.close()
+            raise
+        self._tasks: dict[str, Task] = {}
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        records, learning = self._home.records.values(), self._home.learning
+        labels, updates = sum(record.count for record in records), learning.now.updates if learning else 0
+        return f"<Lifelong {self._home.store.folder}: {len(records)} tasks, {labels} labels, {updates} updates>"
+
+    def __enter__(self) -> Lifelong:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def tasks(self) -> list[str]:
+        """The names of all tasks, in the order in which they began."""
+        return list(self._home.records)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each task: its labels, and how the mixture and each expert did before they saw them."""
+        return pd.DataFrame([_summarise(self._task(name)) for name in self.tasks])
+
+    def task(self, name: str, classes: Sequence[Any] | None = None) -> Task:
+        """Begin a task, or open one again.
+
+        Args:
+            name: of the task.
+            classes: all classes that it has. Without them, classes are those of the labels that come, and floats make
+                it a regression.
+        """
+        home = self._home
+        home.check_open()
+        names = None if classes is None else _check_classes(classes)
+        if name not in home.records:
+            home.begin(name, names)
+            return self._task(name)
+        task, record = self._task(name), home.records[name]
+        if names is not None and names != task.classes:
+            raise InputError(
+                f"classes is {names}, but task {name!r} has {task.classes}; leave classes out to open the task again"
+            )
+        if record.closed:
+            record.change(closed=False)
+        return task
+
+    def learn(self, seconds: float | int | None = None, updates: int | None = None) -> int:
+        """Make meta-updates on the labels of all tasks, and save what was learned.
+
+        Args:
+            seconds: for so long.
+            updates: or so many. By default ten for each label.
+
+        Returns:
+            The number of updates.
+        """
+        home = self._home
+        home.check_open()
+        if home.learning is None:
+            return 0
+        if seconds is None and updates is None:
+            updates = UPDATES_PER_LABEL * sum(record.count for record in home.records.values())
+        started = time.monotonic()
+
+        def go_on(made: int) -> bool:
+            in_time = seconds is None or time.monotonic() - started < seconds
+            return in_time and (updates is None or made < updates)
+
+        made = home.learning.learn(home.labelled, go_on)
+        home.save()
+        return made
+
+    @contextmanager
+    def learning(self, pause: float | int = 0.0, save_every: float | int = 30.0) -> Iterator[None]:
+        """Learn in the background, in a thread of its own, while the block runs. Predictions do not wait for it.
+
+        Args:
+            pause: seconds to rest after each update, so that predictions have the processor to themselves.
+            save_every: seconds between snapshots.
+        """
+        self._home.check_open()
+        if self._thread is not None:
+            raise InputError("learning has begun already; one thread learns at a time")
+        stopping, failures = threading.Event(), list[BaseException]()
+
+        def run() -> None:
+            try:
+                saved = time.monotonic()
+                while not stopping.is_set():
+                    learning = self._home.learning
+                    made = learning.learn(self._home.labelled, lambda made: made < 1) if learning else 0
+                    if time.monotonic() - saved > save_every:
+                        self._home.save()
+                        saved = time.monotonic()
+                    stopping.wait(pause if made else 0.05)
+            except BaseException as error:
+                failures.append(error)
+
+        self._thread = threading.Thread(target=run, name="anyshot-learning", daemon=True)
+        self._thread.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            self._thread.join()
+            self._thread = None
+        if failures:
+            raise failures[0]
+        self._home.save()
+
+    def forget(self, name: str, updates: int | None = None) -> None:
+        """Remove a task: its inputs, labels and name from the disk, and what was learned from it.
+
+        All snapshots are removed, and the learner learns again from what is left.
+
+        Args:
+            name: of the task.
+            updates: to make on what is left; by default as many as had been made.
+        """
+        home = self._home
+        home.check_open()
+        if name not in home.records:
+            raise InputError(f"name must be one of the tasks {', '.join(self.tasks) or '(none)'}, got {name!r}")
+        with home.changing:
+            wanted = (home.learning.now.updates if home.learning else 0) if updates is None else updates
+            home.remove(home.records[name])
+            self._tasks.pop(name, None)
+            self.learn(updates=wanted)
+
+    @property
+    def snapshots(self) -> list[Snapshot]:
+        """What is saved of the learner, oldest first."""
+        return self._home.snapshots
+
+    def save(self, tag: str) -> None:
+        """Save what was learned under a name, for `roll_back`. It is kept until the folder is removed."""
+        self._home.check_open()
+        self._home.save(tag)
+
+    def roll_back(self, snapshot: int | str) -> None:
+        """Go back to what was learned then. Labels stay.
+
+        Args:
+            snapshot: its number or tag; see `snapshots`.
+        """
+        home = self._home
+        home.check_open()
+        found = [one for one in home.snapshots if snapshot in (one.number, one.tag) and snapshot != ""]
+        if not found or home.learning is None:
+            there = ", ".join(f"{one.number} {one.tag}".strip() for one in home.snapshots) or "(none)"
+            raise InputError(f"snapshot must be the number or tag of one of these: {there}; got {snapshot!r}")
+        with home.changing:
+            home.learning.load(found[-1].path)
+            home.save()
+
+    def export(self, path: str | Path) -> Path:
+        """Write what was learned to one file, for `Lifelong(folder, start=path)` elsewhere.
+
+        It holds weights, settings and the names of classes, but no inputs, no labels and no code.
+        """
+        if self._home.learning is None:
+            raise InputError("there is nothing to export yet; observe some labels and learn first")
+        self._home.learning.save(Path(path), {"tag": "", **self._home.describe()})
+        return Path(path)
+
+    def close(self) -> None:
+        """Close the folder, so that another process can open it."""
+        self._home.close()
+
+    def _task(self, name: str) -> Task:
+        if name not in self._tasks:
+            self._tasks[name] = Task(self._home, self._home.records[name])
+        return self._tasks[name]
+
+
+def _summarise(task: Task) -> dict[str, Any]:
+    """A row of `Lifelong.table`: means over the labels of what was found before they were seen."""
+    found = {"task": task.name, "labels": task.labels, "classes": len(task.classes), "closed": task.closed}
+    table = task.table
+    measures = [str(name) for name in table if str(name).split(".")[0] in ("right", "error", "loss")]
+    return found | {name: float(table[name].mean()) for name in measures}
+
+
+def _check_classes(classes: Any) -> list[Any]:
+    names = [name.item() if isinstance(name, np.generic) else name for name in classes]
+    if isinstance(classes, str) or len(names) < 2 or not all(isinstance(name, str | int | bool) for name in names):
+        raise InputError(f"classes must be two or more strings, whole numbers or booleans, got {classes!r}")
+    if len({(type(name), name) for name in names}) < len(names):
+        raise InputError(f"classes must all be different, got {classes!r}")
+    return names

@@ -1,0 +1,128 @@
+"""Looks at a task: what was seen at some number of labels, and how good the model of that moment turned out to be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from anyshot.lifelong.across_tasks import Look
+from anyshot.lifelong.experts import Experts
+from anyshot.lifelong.learning import Learned, Learning
+from anyshot.lifelong.progress import Progress
+from anyshot.lifelong.record import Record
+from anyshot.lifelong.store import Store
+
+COUNTS = (0, 1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90, 135, 200, 300, 450, 675, 1000)  # labels at which looks are taken
+FOLDS = 5
+
+
+class Looks:
+    """Looks at one task. What was learned up to each look is kept in memory until the task is closed.
+
+    So a later label never takes part in a prediction that it judges. After a restart, looks begin anew.
+
+    Args:
+        record: the task.
+        experts: predict.
+        store: holds the inputs.
+    """
+
+    def __init__(self, record: Record, experts: Experts, store: Store) -> None:
+        self._record, self._experts, self._store = record, experts, store
+        self._learned: dict[int, Learned] = {}
+
+    def keep(self, learned: Learned) -> None:
+        """Take a look at the number of labels that there are now, if one is due."""
+        passed = [count for count in COUNTS if count <= self._record.count]
+        if passed and (not self._learned or max(self._learned) < passed[-1]):
+            self._learned[self._record.count] = learned
+
+    def drop(self) -> None:
+        """Drop all looks, for example because labels that judge them were deleted."""
+        self._learned.clear()
+
+    def look(self, learning: Learning, pool: np.ndarray | None = None) -> Look:
+        """What the task shows now.
+
+        Args:
+            learning: the learner of all tasks.
+            pool: unlabelled inputs.
+        """
+        return self._look(learning, learning.now, self._record.count, pool)
+
+    def judge(self, learning: Learning) -> list[Look]:
+        """All looks, each judged by the random labels that came after it."""
+        record, found = self._record, []
+        for count, learned in self._learned.items():
+            later = np.array([p for p in range(count, record.count) if record.facts[p].random], np.int64)
+            if not len(later):
+                continue
+            x = self._store.read(record.ids[later])
+            look = self._look(learning, learned, count, x)
+            predicted = self._combine(learning, learned, np.arange(count), x, self._progress(count))
+            judged = {**asdict(look), "later": self._measure(predicted, record.y[later]), "later_count": len(later)}
+            found.append(Look(**judged))
+        return found
+
+    def _look(self, learning: Learning, learned: Learned, count: int, pool: np.ndarray | None) -> Look:
+        record, progress = self._record, self._record.start
+        values = []
+        for fact, label in zip(record.facts[:count], record.y[:count], strict=True):
+            if fact.random:
+                values.append(self._measure(progress.combine(fact.predicted)[None], label[None]))
+            progress = progress.update(fact, label)[0]
+        confidence = math.nan
+        if pool is not None and len(pool) and learning.classification:
+            predicted = self._combine(learning, learned, np.arange(count), pool, progress)
+            confidence = float(predicted.max(axis=1).mean())
+        return Look(
+            labels=count,
+            progressive=float(np.mean(values)) if values else math.nan,
+            progressive_count=len(values),
+            cross_validated=self._cross_validate(learning, learned, count, progress),
+            confidence=confidence,
+        )
+
+    def _cross_validate(self, learning: Learning, learned: Learned, count: int, progress: Progress) -> float:
+        """The accuracy, or mean squared error, on each part of the first labels after adapting to the others."""
+        folds = min(FOLDS, count)
+        if folds < 2:
+            return math.nan
+        x, y, places = self._store.read(self._record.ids[:count]), self._record.y[:count], np.arange(count)
+        total = 0.0
+        for fold in range(folds):
+            mine = places % folds == fold
+            predicted = self._combine(learning, learned, places[~mine], x[mine], progress)
+            total += mine.sum() * self._measure(predicted, y[mine])
+        return float(total / count)
+
+    def _combine(
+        self, learning: Learning, learned: Learned, places: np.ndarray, x: np.ndarray, progress: Progress
+    ) -> np.ndarray:
+        return progress.combine(self._experts.predict(learning, x, learned, places))
+
+    def _progress(self, count: int) -> Progress:
+        return self._record.start.follow(self._record.facts[:count], self._record.y[:count])
+
+    def _measure(self, predicted: np.ndarray, y: np.ndarray) -> float:
+        if y.ndim == 1:
+            return float(np.mean(predicted.argmax(axis=1) == y))
+        return float(np.mean((predicted - y) ** 2))
+
+
+def to_json(look: Look) -> dict[str, Any]:
+    """A look as the store keeps it; what is not known is None.
+
+    >>> to_json(Look(3, 0.5, 2))["later"] is None
+    True
+    """
+    return {name: None if value != value else value for name, value in asdict(look).items()}
+
+
+def from_json(look: dict[str, Any]) -> Look:
+    """A look as it was stored."""
+    known: dict[str, Any] = {name: math.nan if value is None else value for name, value in look.items()}
+    return Look(**known)

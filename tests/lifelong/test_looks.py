@@ -1,0 +1,84 @@
+"""Looks judge the model of their moment by labels that came later, and closed tasks make an estimate for new ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anyshot.lifelong import Lifelong
+from anyshot.lifelong.looks import from_json, to_json
+from tests.support.lives import draw_task, make_life
+
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+OPPOSITE = {"yes": "no", "no": "yes"}
+
+
+def observe_one_by_one(life: Lifelong, name: str, seed: int, count: int) -> np.ndarray:
+    x, y = draw_task(seed, count)
+    task = life.task(name, classes=["no", "yes"])
+    return np.concatenate([task.observe(x[n : n + 1], y[n : n + 1]) for n in range(count)])
+
+
+def test_later_labels_judge_a_look_and_take_no_part_in_it(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        ids = observe_one_by_one(life, "one", 0, 20)
+        life.learn(updates=5)  # on all labels: a look must not see this
+        task = life._task("one")
+        before = {look.labels: look for look in task._looks.judge(task._learning())}
+        assert list(before) == [0, 1, 2, 3, 5, 8, 12, 18]
+        y = draw_task(0, 20)[1]
+        task.correct(ids[8:], [OPPOSITE[label] for label in y[8:]])
+        after = {look.labels: look for look in task._looks.judge(task._learning())}
+    for count in (0, 1, 2, 3, 5, 8):  # later labels have turned round, so what was right is wrong
+        one, other = before[count], after[count]
+        assert (one.progressive, one.cross_validated) == pytest.approx(
+            (other.progressive, other.cross_validated), nan_ok=True
+        )
+        assert one.later_count == other.later_count == 20 - count
+        right = (one.later + other.later) * (20 - count)  # 12 turned labels once each, the others twice or never
+        assert 12 - 1e-9 <= right <= 12 + 2 * (8 - count) + 1e-9
+    assert before[8].later + after[8].later == pytest.approx(1)
+
+
+def test_only_random_labels_judge(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        x, y = draw_task(0, 30)
+        task = life.task("one", classes=["no", "yes"])
+        task.observe(x[:10], y[:10])
+        choice = task.suggest(x[10:], 8, "uncertainty")
+        assert choice.random.sum() == 2
+        task.observe(x[10:][choice.places], y[10:][choice.places], random=choice.random)
+        assert task.estimate().labels == 12
+        judged = task._looks.judge(task._learning())
+        assert {look.labels: look.later_count for look in judged} == {0: 12, 10: 2}
+
+
+def test_twenty_closed_tasks_make_an_estimate_that_survives_a_restart(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        for number in range(20):
+            assert life.task("new", classes=["no", "yes"]).estimate().past is None
+            observe_one_by_one(life, f"task {number}", number, 16)
+            life.task(f"task {number}").close()
+        x, y = draw_task(99, 60)
+        task = life.task("new")
+        task.observe(x[:3], y[:3])
+        estimate = task.estimate(x[10:])
+        assert estimate.past is not None
+        assert 0 <= estimate.past.low <= estimate.past.value <= estimate.past.high <= 1
+        assert estimate.past.high - estimate.past.low < estimate.own.high - estimate.own.low
+        assert task.advise(target=0.01, price=1, budget=9, unlabelled=x[10:]).action == "stop"
+        assert task.advise(target=0.999, price=1, budget=9).action != "stop"
+        assert task.advise(target=0.999, price=10, budget=9).action == "hopeless"
+    with Lifelong(tmp_path / "life") as again:
+        assert again.task("new").estimate(x[10:]) == estimate
+
+
+def test_a_look_comes_back_from_json() -> None:
+    with_nan = from_json(to_json(from_json({"labels": 3, "progressive": None})))
+    assert with_nan.labels == 3
+    assert np.isnan(with_nan.progressive)
+    known = dataclasses.replace(with_nan, progressive=0.5, cross_validated=0.25, confidence=0.75, later=1.0)
+    assert from_json(to_json(known)) == known
