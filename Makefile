@@ -9,6 +9,9 @@ PARALLEL := --numprocesses 2 --dist loadfile
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.cache/jax
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 
+# Two processes test at a time: let each keep to one thread in NumPy's small products.
+check test test-slow: export OPENBLAS_NUM_THREADS = 1
+
 .PHONY: help demo picture check test test-slow lint paper bench docs clean
 
 help:  ## list the targets

@@ -37,3 +37,10 @@ def test_own_arrays(tmp_path: Path) -> None:
     shares = re.findall(r"(\d+) labels: (\d\.\d\d) right", run(tmp_path, str(OWN_ARRAYS), "predict"))
     assert [int(shots) for shots, _ in shares] == [0, 3, 10]
     assert float(shares[-1][1]) >= float(shares[0][1]) > 0.5
+
+
+def test_customers(tmp_path: Path) -> None:
+    printed = run(tmp_path, str(ROOT / "examples/customers.py"), "23")
+    stopped = re.findall(r"customer 22: .* (\d+) labels, accuracy (\d\.\d\d);.*; (stop|hopeless): ", printed)
+    assert len(stopped) == 1
+    assert re.search(r"after the first 22 customers: \d", printed)
