@@ -26,9 +26,7 @@ ASKED = [*range(1, 31), *range(32, 61, 2), *range(65, MOST_LABELS + 1, 5)]  # la
 
 def measure_intervals() -> None:
     """Coverage and width of the interval from past tasks, and the width of the one from own labels alone."""
-    print(
-        "\n90 % interval from past tasks: share of new tasks whose true accuracy it holds / width (width from own labels)"
-    )
+    print("\n90 % interval from past tasks: share of new tasks whose accuracy it holds / width (width from own labels)")
     print("kind".ljust(14), "closed", *(f"{n} labels".rjust(20) for n in AT))
     for kind in KINDS:
         for closed, times, new in ((20, 400, 5), (50, 200, 10), (200, 60, 33)):
@@ -82,7 +80,7 @@ def measure_advice(*, living: bool) -> None:
             or later), and later labels those that were bought; else past tasks have looks up to 130 labels.
     """
     print(
-        f"\nAdvice followed, target {TARGET}, past tasks {'closed by the advice too' if living else '(50) labelled long'}"
+        f"\nAdvice followed, target {TARGET}, past tasks {'closed by advice too' if living else '(50) labelled long'}"
     )
     for kind in KINDS:
         rng, results = np.random.default_rng(1), []
@@ -105,8 +103,8 @@ def measure_advice(*, living: bool) -> None:
         wrongly = np.mean([first < math.inf for _, _, first, _ in gave_up]) if gave_up else 0.0
         print(
             f"{kind:14} {len(results)} tasks, {np.mean([r[2] < math.inf for r in results]):.0%} can reach it; "
-            f"stopped {len(stopped) / len(results):.0%}, below the target {below:.1%} of these; labels beyond the first "
-            f"moment: median {np.median(beyond):.0f}, mean {np.mean(beyond):.0f}; given up early "
+            f"stopped {len(stopped) / len(results):.0%}, below the target {below:.1%} of these; labels beyond the "
+            f"first moment: median {np.median(beyond):.0f}, mean {np.mean(beyond):.0f}; given up early "
             f"{len(gave_up) / len(results):.0%}, {wrongly:.0%} of these could have reached it; "
             f"labels a task {np.mean([r[1] for r in results]):.0f}"
         )
@@ -138,9 +136,7 @@ def measure_mixture(classes: int = 10, tasks: int = 100) -> None:
             assert mixture.loss <= mixture.bound()
             share.append(mixture.regret)
             bayes.append(math.log(2) - np.log1p(np.exp(-abs(losses.sum(1)[0] - losses.sum(1)[1]))))
-        print(
-            f"{name:20} {np.mean(bayes):6.2f} {np.mean(share):7.2f}   (largest {max(share):.2f}, bound {0.69 + 2.65:.2f})"
-        )
+        print(f"{name:20} {np.mean(bayes):6.2f} {np.mean(share):7.2f}   (largest {max(share):.2f}, bound 3.34)")
 
 
 if __name__ == "__main__":

@@ -67,14 +67,23 @@ def test_every_fourth_pick_is_random_and_the_others_are_the_most_wanted(
     seed: int, how: str, n: int, before: int
 ) -> None:
     predictions, weights, rng = draw(seed)
-    choice = choose(n, predictions, weights, how, rng, chosen_before=before)
+    choice = choose(n, predictions, weights, how, rng, since_random=before)
     assert len(set(choice.places)) == len(choice.places) == min(n, 30)
-    expected = [how == "random" or (before + pick) % 4 == 0 for pick in range(1, min(n, 30) + 1)]
+    expected = [how == "random" or (min(before, 3) + pick) % 4 == 0 for pick in range(1, min(n, 30) + 1)]
     assert choice.random.tolist() == expected
     scores = score(predictions, weights, how)
     left = np.setdiff1d(np.arange(30), choice.places)
     if len(left) and (~choice.random).any():
         assert scores[choice.places[~choice.random]].min() >= scores[left].max()
+
+
+def test_picks_made_singly_are_as_often_random() -> None:
+    predictions, weights, rng = draw(2)
+    random: list[bool] = []
+    for _ in range(12):
+        since = len(random) - 1 - max((place for place, drawn in enumerate(random) if drawn), default=-1)
+        random += choose(1, predictions, weights, "uncertainty", rng, since_random=since).random.tolist()
+    assert random == [False, False, False, True] * 3
 
 
 def test_random_picks_are_drawn_from_the_whole_pool_alike() -> None:

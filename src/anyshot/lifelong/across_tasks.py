@@ -102,7 +102,7 @@ class AcrossTasks:
 
     The accuracy on later labels is itself a noisy count, so the true accuracy lies nearer to the prediction than the
     count does. Let s² be the variance of the true errors and v that of the count (known, see `noise_variance`). A past
-    task's error has variance s² + v, so it is multiplied by sqrt(s²/(s² + v)). s² is its posterior mean given the
+    task's error has variance s² + v, so it is multiplied by sqrt(s²/(s² + v)). s is its posterior mean given the
     errors, as if they were Gaussian, all s up to three times their root mean square being as likely before.
 
     Attributes:
@@ -135,7 +135,7 @@ class AcrossTasks:
             raise InputError(f"level must be between 0 and 1, got {level}")
         labels = min(look.labels, self._most_labels())
         weights = self._weigh(labels)
-        near = weights > 1e-3
+        near = weights > 1e-3 * weights.max()
         weights, targets, tasks = weights[near], self.targets[near], self.tasks[near]
         shown = _read_features(self.measure, [look])[0]
         present = np.isfinite(shown)
@@ -148,8 +148,8 @@ class AcrossTasks:
         counts = self.later_counts[near]
         noise = noise_variance(self.measure, from_scale(self.measure, predicted), counts)
         residuals = targets - predicted
-        spread = _posterior_spread(residuals, noise, weights)
-        errors = np.abs(residuals) * np.sqrt(spread / (spread + noise))
+        spread = _estimate_spread(residuals, noise, weights)
+        errors = np.abs(residuals) * spread / np.sqrt(spread**2 + noise)
 
         centres = coefficients[folds] @ query
         low, high = -_quantile(errors - centres, weights, level), _quantile(centres + errors, weights, level)
@@ -168,7 +168,7 @@ class AcrossTasks:
         total = np.bincount(self.tasks, near)
         nearest = np.zeros(len(total))
         np.maximum.at(nearest, self.tasks, near)
-        return near * (nearest / np.maximum(total, 1e-300))[self.tasks]
+        return np.maximum(near * (nearest / np.maximum(total, 1e-300))[self.tasks], 1e-6)
 
 
 def fit_across(tasks: Sequence[Sequence[Look]], measure: Measure = "accuracy") -> AcrossTasks | None:
@@ -243,16 +243,16 @@ def _fit_without_each_fold(
     return np.linalg.solve(weighted @ design + penalty, (weighted @ targets)[..., None])[..., 0]
 
 
-def _posterior_spread(
+def _estimate_spread(
     residuals: Float[np.ndarray, " looks"], noise: Float[np.ndarray, " looks"], weights: Float[np.ndarray, " looks"]
 ) -> float:
-    """Posterior mean of s², where a residual is Gaussian with variance s² + noise, and s is uniform before."""
+    """Posterior mean of s, where a residual is Gaussian with variance s² + noise, and s is uniform before."""
     scale = math.sqrt(weights @ residuals**2 / weights.sum()) + 1e-9
-    variances = (np.linspace(0, 3, 61)[1:] * scale) ** 2
-    total = variances[:, None] + noise
+    spreads = np.linspace(0, 3, 61)[1:] * scale
+    total = spreads[:, None] ** 2 + noise
     log_likelihood = -0.5 * (np.log(total) + residuals**2 / total) @ weights
     likelihood = np.exp(log_likelihood - log_likelihood.max())
-    return float(likelihood @ variances / likelihood.sum())
+    return float(likelihood @ spreads / likelihood.sum())
 
 
 def _quantile(values: Float[np.ndarray, " looks"], weights: Float[np.ndarray, " looks"], level: float) -> float:

@@ -143,7 +143,7 @@ def _forecast(
     horizon = min(affordable, waits.max())
     share = float(needed.evaluate(horizon))
     found = f"{share:.0%} of similar past tasks reached {target:g} within {horizon:.0f} further labels"
-    if share < HOPELESS_SHARE:
+    if share < HOPELESS_SHARE - 1e-9:
         if horizon >= affordable / 2:
             return Advice("hopeless", f"only {found}, and the budget buys {affordable}")
         return Advice("buy", f"only {found}, but the budget buys {affordable}, and past curves do not go that far")

@@ -100,7 +100,7 @@ def choose(
     rng: np.random.Generator,
     measure: Measure = "accuracy",
     *,
-    chosen_before: int = 0,
+    since_random: int = 0,
 ) -> Choice:
     """Choose examples to label, every fourth of them at random.
 
@@ -115,7 +115,7 @@ def choose(
         how: as for `score`.
         rng: draws.
         measure: as for `score`.
-        chosen_before: picks made for this task before, so that every fourth is random also when they are made singly.
+        since_random: labels since the last random one, so that every fourth pick is random also when made singly.
 
     >>> predictions = np.random.default_rng(0).dirichlet([1, 1], size=(2, 100))
     >>> choose(5, predictions, np.full(2, 0.5), "disagreement", np.random.default_rng(0)).random
@@ -125,7 +125,9 @@ def choose(
         raise InputError(f"n must not be negative, got {n}")
     order = rank(predictions, weights, how, rng, measure)
     n = min(n, len(order))
-    random = np.full(n, how == "random") | ((chosen_before + np.arange(1, n + 1)) % RANDOM_EVERY == 0)
+    random = np.full(n, how == "random") | (
+        (min(since_random, RANDOM_EVERY - 1) + np.arange(1, n + 1)) % RANDOM_EVERY == 0
+    )
     drawn = rng.permutation(len(order))[: random.sum()]
     places = np.empty(n, np.int64)
     places[random] = drawn

@@ -217,11 +217,9 @@ class Task:
         rows = self._home.encode(unlabelled)
         self._check_classes()
         weights, predicted = self._record.progress.mixture.weights, self._experts.predict(self._learning(), rows)
-        if not self._home.setup.classification:
-            predicted = predicted.mean(axis=2)
         rng = np.random.default_rng([self._home.setup.learner.seed, self._record.number, self.labels])
-        picked = sum(not fact.random for fact in self._record.facts)
-        return choose(n, predicted, weights, how, rng, chosen_before=picked)
+        since = next((place for place, fact in enumerate(reversed(self._record.facts)) if fact.random), self.labels)
+        return choose(n, predicted, weights, how, rng, self._home.setup.measure, since_random=since)
 
     def plot(self, level: float = 0.9) -> Figure:
         """A figure: how good predictions were before labels were seen, with an interval, and the experts' weights."""
