@@ -60,9 +60,9 @@ def measure_sequences(tasks: int = 1000) -> None:
         print(kind.ljust(14), f"{held / tasks:.3f}")
 
 
-def follow_advice(task: SimulatedTask, past: list[list[Look]], budget: int) -> tuple[str, int]:
+def follow_advice(task: SimulatedTask, past: list[list[Look]], curves: list[Curve], budget: int) -> tuple[str, int]:
     """The last advice, and the number of labels then."""
-    across, curves = fit_across(past), [curve for curve in map(Curve.of, past) if curve is not None]
+    across = fit_across(past)
     for n in [n for n in ASKED if n <= budget]:
         estimate = None if across is None else across.estimate(task.look(n), STOP_LEVEL)
         own = confidence_sequence(int(task.right[:n].sum()), n)
@@ -86,9 +86,10 @@ def measure_advice(*, living: bool) -> None:
         rng, results = np.random.default_rng(1), []
         for _ in range(4 if living else 12):
             past = [] if living else [SimulatedTask.draw(kind, rng).looks() for _ in range(50)]
+            curves = [curve for curve in map(Curve.of, past) if curve is not None]
             for number in range(120 if living else 25):
                 task = SimulatedTask.draw(kind, rng)
-                action, n = follow_advice(task, past, 150)
+                action, n = follow_advice(task, past, curves, 150)
                 if living and number < 20:
                     n = max(n, LEAST_LABELS)
                 first = int(np.argmax(task.accuracy >= TARGET)) if task.accuracy[150] >= TARGET else math.inf
@@ -96,6 +97,7 @@ def measure_advice(*, living: bool) -> None:
                     results.append((action, n, first, task.accuracy[n]))
                 if living:
                     past.append([task.look(at, bought=n) for at in LOOKS if at < n])
+                    curves += [curve for curve in [Curve.of(past[-1])] if curve is not None]
         stopped = [r for r in results if r[0] == "stop"]
         gave_up = [r for r in results if r[0] == "hopeless" and r[1] < 150]
         below = np.mean([accuracy < TARGET for _, _, _, accuracy in stopped])

@@ -41,11 +41,21 @@ class WantsTheUnknown(Counting):
         return frozenset({"batch", "everything"})
 
 
-@caught_by("check_wants", "one or more of episodes, batch, current, memory")
-class WantsNothing(Counting):
+@caught_by("check_wants", "a frozenset of some of episodes, batch, current, memory")
+class WantsAList(Counting):
+    @property
+    def wants(self) -> Any:
+        return ["batch"]
+
+
+@caught_by("check_without_wants", "wants is empty")
+class LearnsFromNothing(Counting):
     @property
     def wants(self) -> Any:
         return frozenset()
+
+    def update(self, state: Any, drawn: Any, key: Any) -> Any:
+        return {"seen": state["seen"] + 1}, {"loss": jnp.zeros(())}
 
 
 @caught_by("check_init", r"state\['rate'\] is an array of NumPy")

@@ -32,6 +32,8 @@ OWN = {
     "a-gem": COMMON,
     "mann": COMMON | {"memory"},
     "protonet": COMMON | {"embedding", "remembered"},
+    "scratch": {"regularisation"},
+    "scratch-network": {"training_steps", "training_rate"},
     **dict.fromkeys(RULED, OF_FTML),
 }
 RULES = anyshot.OnlineProtocol(

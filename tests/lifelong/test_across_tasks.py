@@ -54,7 +54,14 @@ def measure_coverage(
 
 @pytest.mark.medium
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("closed", "times", "new"), [(20, 60, 5), (50, 30, 10), (200, 8, 30)])
+@pytest.mark.parametrize(
+    ("closed", "times", "new"),
+    [
+        pytest.param(20, 60, 5, marks=pytest.mark.slow),
+        (50, 30, 10),
+        pytest.param(200, 8, 30, marks=pytest.mark.slow),
+    ],
+)
 def test_interval_holds_the_true_accuracy_of_nine_in_ten_new_tasks(
     kind: str, closed: int, times: int, new: int
 ) -> None:

@@ -122,24 +122,26 @@ def test_curve_never_falls_and_leaves_out_looks_that_few_labels_judge(found: lis
         assert np.dot(curve.values, weights) == pytest.approx(total, abs=1e-6)
 
 
-@pytest.mark.medium
-@pytest.mark.parametrize("kind", ["saturating", "easy or hard"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["power law", "easy or hard"])  # most of these can reach the target
 def test_followed_advice_seldom_stops_below_the_target_and_saves_labels(kind: str) -> None:
     rng, below, own_only = np.random.default_rng(2), [], []
     for _ in range(4):
         past = [SimulatedTask.draw(kind, rng).looks() for _ in range(60)]
-        across, curves = fit_across(past), [curve for curve in map(Curve.of, past) if curve is not None]
+        across = fit_across(past)
         assert across is not None
-        for _ in range(15):
+        for _ in range(25):
             task = SimulatedTask.draw(kind, rng)
-            stopped = {}
+            stopped: dict[str, int] = {}
             for n in range(2, 151, 4):
                 own = confidence_sequence(int(task.right[:n].sum()), n)
-                estimate = across.estimate(task.look(n), STOP_LEVEL)
-                for name, given_ in (("both", estimate), ("own", None)):
-                    advice = advise(given_, own, n, curves, target=0.9, price=1.0, budget=150.0 - n)
-                    if name not in stopped and advice.action == "stop":
-                        stopped[name] = n
+                past_tasks = across.estimate(task.look(n), STOP_LEVEL)
+                for name, estimate in (("both", past_tasks), ("own", None)):
+                    advice = advise(estimate, own, n, [], target=0.9, price=1.0, budget=150.0 - n)
+                    if advice.action == "stop":
+                        stopped.setdefault(name, n)
+                if len(stopped) == 2:
+                    break
             if "both" in stopped:
                 below.append(task.accuracy[stopped["both"]] < 0.9)
                 own_only.append(stopped.get("own", 150) - stopped["both"])

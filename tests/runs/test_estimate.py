@@ -34,6 +34,14 @@ def test_offline_runs_are_estimated_too() -> None:
     assert mann.seconds_per_step[CPU] < maml.seconds_per_step[CPU]
 
 
+def test_a_model_from_scratch_costs_what_its_predictions_cost() -> None:
+    linear, network = (estimate(make_experiment("rainbow-digits", name)) for name in ("scratch", "scratch-network"))
+    assert linear.steps == network.steps == 56 * 150
+    assert 0.6e-3 / 3 < linear.seconds_per_step[CPU] < 0.6e-3 * 3, "measured"
+    assert 9e-2 / 3 < network.seconds_per_step[CPU] < 9e-2 * 3, "measured on two cores that were busy"
+    assert estimate(make_experiment("rainbow-digits-offline", "scratch")).steps == 0, "nothing is trained"
+
+
 def test_the_estimate_follows_the_settings() -> None:
     def needs(**changes: Any) -> Any:
         settings = {name.replace("__", "."): value for name, value in changes.items()}

@@ -20,7 +20,7 @@ CLASS = jax.ShapeDtypeStruct((), jnp.int32)
 KEY = jax.random.key(0)
 NAMES = [name for name in LEARNERS if not name.startswith("maml")]  # those are other names of the same learners
 RULED = [name for name in NAMES if str(LEARNERS[name].target).startswith("anyshot.rates.")]
-SMALL = {"inner_steps": 2, "embedding": N, "memory": N, "batching": "together"}
+SMALL = {"inner_steps": 2, "training_steps": 2, "embedding": N, "memory": N, "batching": "together"}
 
 
 def make_mlp(key: Any, outputs: int) -> MLP:

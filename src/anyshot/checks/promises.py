@@ -33,10 +33,10 @@ from anyshot.shots import Shots
 
 
 def check_wants(trial: Trial) -> None:
-    """`wants` says what the loop is to draw."""
+    """`wants` says what the loop is to draw; it may be empty."""
     wants, known = trial.learner.wants, get_args(Want)
-    ok = isinstance(wants, frozenset) and wants and wants <= set(known)
-    demand(ok, f"wants is {wants!r}; give a frozenset with one or more of {', '.join(known)}")
+    ok = isinstance(wants, frozenset) and wants <= set(known)
+    demand(ok, f"wants is {wants!r}; give a frozenset of some of {', '.join(known)}, empty if it is never updated")
 
 
 def check_init(trial: Trial) -> None:
@@ -72,6 +72,12 @@ def check_update_is_pure(trial: Trial) -> None:
         "update gives another result for the same arguments; draw from the key only, keep all memory in the state"
     )
     demand(same(trial.plainly_updated, again), complaint)
+
+
+def check_without_wants(trial: Trial) -> None:
+    """A learner that wants nothing is never updated, so its `update` leaves the state as it is."""
+    complaint = "update changes the state, but wants is empty, so that no loop calls it; name what it needs in wants"
+    demand(trial.learner.wants or same(trial.plainly_updated[0], trial.learner.init(trial.key)), complaint)
 
 
 def check_predict_is_pure(trial: Trial) -> None:
@@ -262,7 +268,7 @@ def check_saving(trial: Trial) -> None:
 
 # In this order, so that a check relies only on what those before it have shown.
 CHECKS: tuple[Callable[[Trial], None], ...] = (
-    *(check_wants, check_init, check_update_reports, check_update_is_pure),
+    *(check_wants, check_init, check_update_reports, check_update_is_pure, check_without_wants),
     *(check_predict_is_pure, check_predict_compiles, check_update_compiles),
     *(check_memory_is_bounded, check_update_keeps_form, check_update_with_any_number_of_shots),
     *(check_update_ignores_padding, check_empty_memory),

@@ -58,7 +58,7 @@ def completion(shell: Shell) -> None:
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any] | None, str]] = {
-    "demo": (demo, "compare three methods on embedded data in about two minutes"),
+    "demo": (demo, "compare four methods on embedded data in about two minutes"),
     "run": (None, "run an experiment, or go on with one that was stopped"),
     "compare": (compare, "print a table that compares runs"),
     "watch": (watch, "show the curves of runs in the terminal while they run"),

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from anyshot.learners.mann import MANN
     from anyshot.learners.network_learner import Hyperparameters, LearnerSpec, ModelState, NetworkLearner, Problem
     from anyshot.learners.protonet import ProtoNet
+    from anyshot.learners.scratch import Scratch, ScratchNetwork
     from anyshot.learners.toe import TOE
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "NetworkLearner",
     "Problem",
     "ProtoNet",
+    "Scratch",
+    "ScratchNetwork",
     "build_learner",
     "register",
 ]
@@ -41,6 +44,7 @@ __getattr__ = lazy_getattr(
         "mann": ("MANN",),
         "network_learner": ("Hyperparameters", "LearnerSpec", "ModelState", "NetworkLearner", "Problem"),
         "protonet": ("ProtoNet",),
+        "scratch": ("Scratch", "ScratchNetwork"),
         "toe": ("TOE",),
     },
 )

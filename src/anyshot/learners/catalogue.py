@@ -58,6 +58,14 @@ LEARNERS = Registry(
         "protonet": Entry(
             "incremental prototypical networks; classification only (section 6.2)", "anyshot.learners.protonet:ProtoNet"
         ),
+        "scratch": Entry(
+            "logistic or ridge regression from scratch on each task's own labels, a baseline",
+            "anyshot.learners.scratch:Scratch",
+        ),
+        "scratch-network": Entry(
+            "the network trained from scratch on each task's own labels, a baseline",
+            "anyshot.learners.scratch:ScratchNetwork",
+        ),
         "maml": Entry("FTML's name offline (section 6.1, table 1)", "anyshot.rates.constant:Constant"),
         "maml-vl": Entry("FTML-VL's name offline (section 4.2, table 1)", "anyshot.rates.per_shot:PerShot"),
         "maml-vs": Entry("FTML-VS's name offline (section 4.2, table 1)", "anyshot.rates.scaled:Scaled"),

@@ -89,17 +89,18 @@ class ModelState(eqx.Module):
 class NetworkLearner(Learner):
     """A learner that trains a network with an optimiser.
 
-    A subclass sets `hyperparameters` to the dataclass of its own hyperparameters, if it has any.
+    A subclass sets `hyperparameters` to the dataclass of its own hyperparameters, if it has any: one that extends
+    `Hyperparameters`, or any other if it replaces `optimiser`.
 
     Args:
         spec: its name, and the problem, network, loss and optimiser.
         hyper: its hyperparameters.
     """
 
-    hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
+    hyperparameters: ClassVar[type[Any]] = Hyperparameters
 
     spec: LearnerSpec = eqx.field(static=True)
-    hyper: Hyperparameters = eqx.field(static=True)
+    hyper: Any = eqx.field(static=True)
 
     @property
     def name(self) -> str:

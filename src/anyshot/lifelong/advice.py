@@ -15,7 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from anyshot.errors import InputError
 from anyshot.lifelong.across_tasks import MIN_LATER, Interval, Look, Measure
 
-STOP_LEVEL = 0.9  # of the estimate whose lower end decides; so one task in twenty would be below it at a single look
+STOP_LEVEL = (
+    0.95  # of the estimate whose lower end decides; advice is asked many times, so 0.9 stops too early too often
+)
 HOPELESS_SHARE = 0.1  # of similar past tasks that reach the target with the labels that can be paid
 MIN_SIMILAR = 10  # past tasks to compare with
 

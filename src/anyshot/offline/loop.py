@@ -79,7 +79,7 @@ class OfflineLoop(eqx.Module):
     dispatch: int = eqx.field(static=True, default=20)
 
     def __check_init__(self) -> None:
-        if self.learner.wants != frozenset({"episodes"}):
+        if not self.learner.wants <= {"episodes"}:
             wanted = ", ".join(sorted(self.learner.wants))
             raise InputError(f"offline a learner can want episodes only, but {self.learner.name} wants {wanted}")
 
@@ -91,7 +91,9 @@ class OfflineLoop(eqx.Module):
         )
 
     def ended(self, state: OfflineState) -> Bool[Array, ""]:
-        """Whether training is over."""
+        """Whether training is over; it is from the beginning for a learner that wants nothing."""
+        if not self.learner.wants:
+            return jnp.asarray(True)
         stale = state.rounds - state.best_round >= self.protocol.patience
         return (state.rounds >= self.protocol.rounds) | (stale & (self.protocol.validation_tasks > 0))
 

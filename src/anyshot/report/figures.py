@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -108,8 +109,10 @@ def scores_by_shots(group: Group) -> pd.DataFrame:
     """Online: the first score of each task with each number of shots: a row for each `method`, `seed` and `place`.
 
     A task that ended before keeps its last score: were it left out, only the hard tasks would count at many shots.
+    Evaluations with more than M shots, of learners that use all labels, are left out.
     """
     rows = group.rows[group.rows["event"] == "evaluation"].astype({"shots": int, group.measure: float})
+    rows = rows[~(rows["shots"] > rows.get("protocol.max_shots", math.inf))]
     place = rows.groupby("run")["position"].rank("dense").astype(int) - 1
     first = rows.assign(place=place).groupby(["method", "seed", "place", "shots"])[group.measure].first()
     return first.unstack("shots").ffill(axis=1).bfill(axis=1)

@@ -23,7 +23,8 @@ from anyshot.runs.reading import read_environment
 
 VERSIONS = ("anyshot", "jax", "numpy", "python")
 SHOTS = (
-    "Each point is the first evaluation of a task with so many shots. A task that ended before keeps its last value."
+    "Each point is the first evaluation of a task with so many shots. A task that was not evaluated with so many, for "
+    "instance as it ended before, has the value with the next fewer. Learners from scratch have all labels as shots."
 )
 RATES = "Of a method with a step size for every parameter, the mean over parameters is shown."
 

@@ -8,7 +8,7 @@ factor of three.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -71,6 +71,7 @@ class _Work:
         validation: datapoints that validate a task.
         evaluated: forward passes of the evaluation, for each step.
         test: datapoints evaluated at once.
+        adaptations: one after another in each step.
     """
 
     steps: int
@@ -80,6 +81,7 @@ class _Work:
     validation: int
     evaluated: float
     test: int
+    adaptations: float = 1.0
 
 
 def estimate(experiment: Experiment) -> Estimate:
@@ -92,10 +94,14 @@ def estimate(experiment: Experiment) -> Estimate:
     >>> estimate(make_experiment("sinusoid", "toe", settings={"protocol.num_tasks": 5})).steps
     500
     """
-    work = {"online": _online_work, "offline": _offline_work}[experiment.protocol.kind](experiment)
     tasks, inner_steps = experiment.tasks, experiment.learner.inner_steps
     hyper = getattr(experiment.learner, "hyper", None)
-    operations, size = _forward_pass(experiment)
+    if experiment.learner.wants:
+        work = {"online": _online_work, "offline": _offline_work}[experiment.protocol.kind](experiment)
+        operations, size = _forward_pass(experiment, 1, 1)
+    else:
+        work, labels, queries = _fitting_work(experiment)
+        operations, size = _forward_pass(experiment, labels, queries)
     of_shot = (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER) * max(1, inner_steps)
     passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
     passes += work.evaluated
@@ -111,7 +117,9 @@ def estimate(experiment: Experiment) -> Estimate:
         sum(array.nbytes for array in (tasks.x, tasks.y, tasks.train_rows, tasks.test_rows)),
         {name: KEPT * size * (work.batch + points + work.test) for name, points in at_once.items()},
         {
-            name: passes * operations / machine.operations + machine.step + inner_steps * machine.inner_step
+            name: passes * operations / machine.operations
+            + machine.step
+            + work.adaptations * inner_steps * machine.inner_step
             for name, machine in MACHINES.items()
         },
     )
@@ -149,18 +157,39 @@ def _offline_work(experiment: Experiment) -> _Work:
     )
 
 
-def _forward_pass(experiment: Experiment) -> tuple[float, int]:
-    """Operations of a forward pass on one example, and bytes of all values in it."""
+def _fitting_work(experiment: Experiment) -> tuple[_Work, int, int]:
+    """The work of a learner that is never updated, with a prediction as a forward pass; its labels and its queries.
+
+    Offline there is no training, and the test is not part of the estimate.
+    """
+    rules: Any = experiment.protocol
+    if rules.kind == "offline":
+        return _Work(0, 0, 0, 0, 0, 1.0, 1), rules.most_shots, rules.test_queries * (rules.ways or 1)
+    work = _online_work(experiment)
+    a_round = rules.steps_per_arrival * rules.updates_per_step
+    evaluated = max(1, experiment.learner.inner_steps) / a_round
+    labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.train_rows.shape[1])
+    return replace(work, evaluated=evaluated, test=1, adaptations=1 / a_round), labels, rules.test_size
+
+
+def _forward_pass(experiment: Experiment, labels: int, queries: int) -> tuple[float, int]:
+    """Operations of a forward pass, and bytes of all values in it.
+
+    It is that of a network on one example, or a prediction for so many queries with so many labels. Loops count once.
+    """
     learner, (x, y) = experiment.learner, experiment.tasks.example()
-    make_model = getattr(learner, "make_model", None)
-    model = eqx.filter_eval_shape(make_model or learner.init, jax.random.key(0))
+    make_model = getattr(learner, "make_model", None) if learner.wants else None
+    model: Any = eqx.filter_eval_shape(make_model or learner.init, jax.random.key(0))
     arrays, static = eqx.partition(model, lambda leaf: isinstance(leaf, jax.ShapeDtypeStruct))
 
     def forward(arrays: Any, x: Any, y: Any) -> Any:
         combined = eqx.combine(arrays, static)
         if make_model:
             return combined(x)
-        return learner.predict(combined, Shots(x[None], y[None], jnp.zeros((), jnp.int32)), x[None])
+        shots_x, shots_y, query = (
+            jnp.broadcast_to(leaf, (rows, *leaf.shape)) for leaf, rows in ((x, labels), (y, labels), (x, queries))
+        )
+        return learner.predict(combined, Shots(shots_x, shots_y, jnp.asarray(labels, jnp.int32)), query)
 
     example = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in (x, y))
     costs: Any = jax.jit(forward).lower(arrays, *example).cost_analysis()

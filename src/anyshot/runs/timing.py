@@ -78,6 +78,10 @@ def time_experiment(
     """
     if repeats < 1:
         raise InputError(f"repeats must be at least 1, got {repeats}")
+    if not experiment.learner.wants:
+        raise InputError(
+            f"learner must be one that is updated, got {experiment.learner.name}, which has nothing to time"
+        )
     job = OnlineJob(experiment)
     loop, stream, keys = job.loop, job.load_data(), job.keys
     early, late = make_states(loop, stream, keys["start"])

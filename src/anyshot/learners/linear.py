@@ -1,0 +1,282 @@
+"""Linear models fitted from scratch: multinomial logistic regression and ridge regression, as scikit-learn has them.
+
+Both minimise the summed loss plus λ|W|²/2, and the bias b is not penalised. So the inputs may be centred, and W lies in
+the span of the centred inputs X: W = XᵀA, with a row of A for each datapoint. If there are fewer datapoints than
+features, A is found instead of W, and X enters by the Gram matrix XXᵀ only.
+
+Rows that are not `present` are padding. They are zero in the centred X, and so are their rows of A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float, Integer
+
+MOST_NEWTON_STEPS, MOST_CG_STEPS = 50, 200
+SHORTEST = 1e-6  # of the parts of a step of Newton's method that are tried
+LOWEST = -1e30  # the logit of a class that is not there
+
+Matrix = Float[Array, "_ _"]
+
+
+class LinearModel(eqx.Module):
+    """Outputs (x - centre) W + b for each row x."""
+
+    centre: Float[Array, " features"]
+    weight: Float[Array, "features outputs"]
+    bias: Float[Array, " outputs"]
+
+    def __call__(self, x: Float[Array, "n features"]) -> Float[Array, "n outputs"]:
+        """Outputs for several inputs."""
+        return _matmul(x - self.centre, self.weight) + self.bias
+
+
+def fit_logistic(
+    x: Float[Array, "n features"],
+    y: Integer[Array, " n"],
+    present: Bool[Array, " n"],
+    classes: int,
+    regularisation: float,
+) -> LinearModel:
+    """Multinomial logistic regression on the classes that have a datapoint.
+
+    The outputs are logits. Those of classes without a datapoint have no meaning: their bias would be minus infinity.
+
+    Args:
+        x: the inputs.
+        y: the class of each.
+        present: which rows are datapoints.
+        classes: the number of classes.
+        regularisation: λ, the inverse of scikit-learn's C.
+
+    >>> x, y = jnp.array([[0.0], [1.0], [2.0], [3.0]]), jnp.array([0, 0, 2, 2])
+    >>> logits = fit_logistic(x, y, jnp.full(4, True), 3, 1.0)(jnp.array([[2.0]]))[0]
+    >>> print(f"{jax.nn.sigmoid(logits[2] - logits[0]):.3f}")
+    0.618
+    """
+    centre, centred = _centre(x, present)
+    of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=x.dtype), 0)
+    # For two classes scikit-learn has one vector of weights, our difference of two. Twice the penalty is the same.
+    penalty = regularisation * jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1).astype(x.dtype)
+    basis = _basis(centred, present)
+    found = _minimise(_Objective(basis, of_class, present, penalty))
+    return LinearModel(centre, basis.weight(found[:-1]), found[-1])
+
+
+def fit_ridge(
+    x: Float[Array, "n features"], y: Float[Array, "n outputs"], present: Bool[Array, " n"], regularisation: float
+) -> LinearModel:
+    """Ridge regression in closed form. Without datapoints the outputs are 0.
+
+    Args:
+        x: the inputs.
+        y: the targets.
+        present: which rows are datapoints.
+        regularisation: λ, scikit-learn's alpha.
+
+    >>> x, y = jnp.array([[0.0], [1.0], [2.0], [9.0]]), jnp.array([[0.0], [1.0], [2.0], [-5.0]])
+    >>> print(fit_ridge(x, y, jnp.arange(4) < 3, 2.0)(jnp.array([[1.0], [2.0]]))[:, 0])
+    [1.  1.5]
+    """
+    (centre, centred), (bias, targets) = _centre(x, present), _centre(y, present)
+    if x.shape[0] <= x.shape[1]:
+        weight = _matmul(centred.T, _solve(_matmul(centred, centred.T), targets, regularisation))
+    else:
+        weight = _solve(_matmul(centred.T, centred), _matmul(centred.T, targets), regularisation)
+    return LinearModel(centre, weight, bias)
+
+
+class _Basis(NamedTuple):
+    """Coordinates of the weights: W itself, or A with W = XᵀA.
+
+    Attributes:
+        image: coordinates times the metric M in which the squared length of coordinates c is tr(cᵀMc) = |W|².
+        logits: XW, from an image.
+        slope: the coordinates of XᵀR, for R with a row for each datapoint.
+        weight: W, from coordinates.
+        size: the number of rows of coordinates.
+    """
+
+    image: Callable[[Matrix], Matrix]
+    logits: Callable[[Matrix], Matrix]
+    slope: Callable[[Matrix], Matrix]
+    weight: Callable[[Matrix], Matrix]
+    size: int
+
+
+def _basis(x: Float[Array, "n features"], present: Bool[Array, " n"]) -> _Basis:
+    """W if there are more datapoints than features, else A. The rows of x are centred."""
+    if x.shape[0] > x.shape[1]:
+        return _Basis(_same, partial(_matmul, x), partial(_matmul, x.T), _same, x.shape[1])
+    gram = _matmul(x, x.T)
+    # Datapoints that are equal make it singular. Were A free to differ there, its rounding would drown the rest.
+    tiny = 8 * np.finfo(x.dtype).eps * jnp.trace(gram) / jnp.maximum(jnp.sum(present), 1)
+    gram = gram + jnp.diag(jnp.full(x.shape[0], tiny, x.dtype))
+    # For the same reason R is centred, as XᵀR does not depend on the mean of its rows.
+    return _Basis(partial(_matmul, gram), _same, lambda r: _centre(r, present)[1], partial(_matmul, x.T), x.shape[0])
+
+
+class _Objective(NamedTuple):
+    """The cross entropy of softmax(XW + b), plus λ|W|²/2, as a function of a matrix: coordinates of W, and a row b.
+
+    Gradient and curvature are those in the inner product of W and √n b. With n, the number of datapoints, the curvature
+    is about the same for b as for W. `image` is a matrix times this metric.
+    """
+
+    basis: _Basis
+    of_class: Matrix
+    present: Bool[Array, " n"]
+    penalty: Float[Array, ""]  # λ
+
+    @property
+    def datapoints(self) -> Float[Array, ""]:
+        return jnp.maximum(jnp.sum(self.present), 1).astype(self.of_class.dtype)
+
+    @property
+    def seen(self) -> Bool[Array, " classes"]:
+        return jnp.any(self.of_class > 0, axis=0)
+
+    def image(self, at: Matrix) -> Matrix:
+        return jnp.concatenate([self.basis.image(at[:-1]), self.datapoints * at[-1:]])
+
+    def logits(self, image: Matrix) -> Matrix:
+        return self.basis.logits(image[:-1]) + image[-1] / self.datapoints
+
+    def log_probabilities(self, image: Matrix) -> Matrix:
+        return jax.nn.log_softmax(jnp.where(self.seen, self.logits(image), LOWEST), axis=1)
+
+    def probabilities(self, image: Matrix) -> Matrix:
+        return jnp.where(self.present[:, None], jnp.exp(self.log_probabilities(image)), 0)
+
+    def value(self, at: Matrix, image: Matrix) -> Float[Array, ""]:
+        loss = -jnp.sum(jnp.where(self.of_class > 0, self.log_probabilities(image), 0))
+        return loss + self.penalty / 2 * jnp.sum(at[:-1] * image[:-1])
+
+    def gradient(self, at: Matrix, image: Matrix) -> Matrix:
+        return self._pull_back(at, self.probabilities(image) - self.of_class)
+
+    def curvature(self, p: Matrix, change: Matrix, change_image: Matrix) -> Matrix:
+        """The second derivative where the probabilities are p, times a change."""
+        moved = self.logits(change_image)
+        return self._pull_back(change, p * (moved - jnp.sum(p * moved, axis=1, keepdims=True)))
+
+    def _pull_back(self, at: Matrix, by_logits: Matrix) -> Matrix:
+        """A derivative by W and b, from that of the loss by the logits."""
+        of_bias = jnp.sum(by_logits, axis=0, keepdims=True) / self.datapoints
+        found = jnp.concatenate([self.basis.slope(by_logits) + self.penalty * at[:-1], of_bias])
+        # The same change of all logits changes nothing, so it has no curvature, and rounding must not go there.
+        mean = jnp.sum(jnp.where(self.seen, found, 0), axis=1, keepdims=True) / jnp.maximum(jnp.sum(self.seen), 1)
+        return jnp.where(self.seen, found - mean, 0)
+
+
+class _Point(NamedTuple):
+    """A point on the way to the minimum, and the gradient there."""
+
+    at: Matrix
+    image: Matrix
+    gradient: Matrix
+    gradient_image: Matrix
+    steepness: Float[Array, ""]  # the norm of the gradient
+
+    @classmethod
+    def of(cls, objective: _Objective, at: Matrix) -> _Point:
+        image = objective.image(at)
+        gradient = objective.gradient(at, image)
+        gradient_image = objective.image(gradient)
+        return cls(at, image, gradient, gradient_image, jnp.sqrt(jnp.maximum(jnp.sum(gradient * gradient_image), 0)))
+
+
+def _minimise(objective: _Objective) -> Matrix:
+    """Newton's method with conjugate gradients, and steps that are halved until the objective falls.
+
+    It ends when the gradient is small, or when rounding keeps it from becoming smaller.
+    """
+    precision = np.finfo(objective.of_class.dtype).eps
+    rows, classes = objective.basis.size + 1, objective.of_class.shape[1]
+    start = _Point.of(objective, jnp.zeros((rows, classes), objective.of_class.dtype))
+
+    def step(state: Any) -> Any:
+        number, _, old = state
+        # The nearer the minimum, the more exactly the system is solved (Eisenstat and Walker 1996).
+        accuracy = jnp.clip(jnp.sqrt(old.steepness / start.steepness), 0.01, 0.25)
+        change, change_image = _solve_newton(objective, old, accuracy)
+        value, slope = objective.value(old.at, old.image), jnp.sum(old.gradient * change_image)
+        rounding = 10 * precision * jnp.abs(value)
+
+        def falls(length: Float[Array, ""]) -> Bool[Array, ""]:
+            found = objective.value(old.at + length * change, old.image + length * change_image)
+            return found <= value + 1e-4 * length * slope + rounding  # not if it is NaN
+
+        length = lax.while_loop(
+            lambda length: ~falls(length) & (length > SHORTEST), lambda length: length / 2, jnp.ones_like(value)
+        )
+        new = _Point.of(objective, old.at + length * change)
+        # Near the minimum each step makes the gradient much smaller, until rounding is all that is left of it.
+        fell = objective.value(new.at, new.image) < value - rounding
+        better = (length > SHORTEST) & (fell | (new.steepness < old.steepness / 2))
+        return number + 1, better, jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+
+    def unfinished(state: Any) -> Bool[Array, ""]:
+        number, better, point = state
+        return (number < MOST_NEWTON_STEPS) & better & (point.steepness > precision * start.steepness)
+
+    return lax.while_loop(unfinished, step, (jnp.zeros((), jnp.int32), jnp.asarray(True), start))[-1].at
+
+
+def _solve_newton(objective: _Objective, point: _Point, accuracy: Float[Array, ""]) -> tuple[Matrix, Matrix]:
+    """The change for which the curvature times it is minus the gradient, and its image, by conjugate gradients."""
+    p = objective.probabilities(point.image)
+
+    def step(state: Any) -> Any:
+        number, (change, change_image), left, (ahead, ahead_image), size = state
+        curved = objective.curvature(p, ahead, ahead_image)
+        length = size / jnp.sum(curved * ahead_image)
+        left = left - length * curved
+        left_image = objective.image(left)
+        new_size = jnp.sum(left * left_image)
+        turn = new_size / size
+        return (
+            number + 1,
+            (change + length * ahead, change_image + length * ahead_image),
+            left,
+            (left + turn * ahead, left_image + turn * ahead_image),
+            new_size,
+        )
+
+    def unfinished(state: Any) -> Bool[Array, ""]:
+        number, *_, size = state
+        return (number < MOST_CG_STEPS) & (size > (accuracy * point.steepness) ** 2)
+
+    nothing, down = (jnp.zeros_like(point.at),) * 2, (-point.gradient, -point.gradient_image)
+    start = (jnp.zeros((), jnp.int32), nothing, down[0], down, point.steepness**2)
+    return lax.while_loop(unfinished, step, start)[1]
+
+
+def _same(matrix: Matrix) -> Matrix:
+    return matrix
+
+
+def _centre(x: Float[Array, "n columns"], present: Bool[Array, " n"]) -> tuple[Float[Array, " columns"], Any]:
+    """The mean of the rows that are present, and the rows less their mean; padding is 0."""
+    x = jnp.where(present[:, None], x, 0)
+    mean = jnp.sum(x, axis=0) / jnp.maximum(jnp.sum(present), 1)
+    return mean, jnp.where(present[:, None], x - mean, 0)
+
+
+def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge: float) -> Float[Array, "m outputs"]:
+    """(M + ridge I)⁻¹ times the right side, for M symmetric without negative eigenvalues."""
+    # By eigenvalues: in float32 Cholesky's method gives NaN if the largest is ten million times the ridge.
+    values, vectors = jnp.linalg.eigh(matrix)
+    return _matmul(vectors, _matmul(vectors.T, right) / (jnp.maximum(values, 0) + ridge)[:, None])
+
+
+def _matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)  # a GPU would round the factors to 10 bits
