@@ -3,7 +3,7 @@
     python -m benchmarks.calibration_simulated
 
 Learning curves of three kinds, labels right or wrong by chance, noisy looks (tests/support/simulated_tasks.py). Prints
-four tables. It takes about ten minutes on one core.
+five tables. It takes a quarter of an hour or more on one core.
 """
 
 from __future__ import annotations

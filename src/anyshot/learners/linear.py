@@ -1,10 +1,10 @@
 """Linear models fitted from scratch: multinomial logistic regression and ridge regression, as scikit-learn has them.
 
 Both minimise the summed loss plus λ|W|²/2, and the bias b is not penalised. So the inputs may be centred, and W lies in
-the span of the centred inputs X: W = XᵀA, with a row of A for each datapoint. If there are fewer datapoints than
-features, A is found instead of W, and X enters by the Gram matrix XXᵀ only.
+the span of the centred inputs X. If there are fewer datapoints than features, its coordinates in that span are found
+instead of W, and X enters by the Gram matrix XXᵀ only.
 
-Rows that are not `present` are padding. They are zero in the centred X, and so are their rows of A.
+Rows that are not `present` are padding. They are zero in the centred X.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def fit_logistic(
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=x.dtype), 0)
     # For two classes scikit-learn has one vector of weights, our difference of two. Twice the penalty is the same.
     penalty = regularisation * jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1).astype(x.dtype)
-    basis = _basis(centred, present)
+    basis = _basis(centred)
     found = _minimise(_Objective(basis, of_class, present, penalty))
     return LinearModel(centre, basis.weight(found[:-1]), found[-1])
 
@@ -95,7 +95,7 @@ def fit_ridge(
 
 
 class _Basis(NamedTuple):
-    """Coordinates of the weights: W itself, or A with W = XᵀA.
+    """Coordinates of the weights: W itself, or its coordinates in the directions that the datapoints span.
 
     Attributes:
         image: coordinates times the metric M in which the squared length of coordinates c is tr(cᵀMc) = |W|².
@@ -112,16 +112,19 @@ class _Basis(NamedTuple):
     size: int
 
 
-def _basis(x: Float[Array, "n features"], present: Bool[Array, " n"]) -> _Basis:
-    """W if there are more datapoints than features, else A. The rows of x are centred."""
+def _basis(x: Float[Array, "n features"]) -> _Basis:
+    """W if there are more datapoints than features, else coordinates in their span. The rows of x are centred."""
     if x.shape[0] > x.shape[1]:
         return _Basis(_same, partial(_matmul, x), partial(_matmul, x.T), _same, x.shape[1])
-    gram = _matmul(x, x.T)
-    # Datapoints that are equal make it singular. Were A free to differ there, its rounding would drown the rest.
-    tiny = 8 * np.finfo(x.dtype).eps * jnp.trace(gram) / jnp.maximum(jnp.sum(present), 1)
-    gram = gram + jnp.diag(jnp.full(x.shape[0], tiny, x.dtype))
-    # For the same reason R is centred, as XᵀR does not depend on the mean of its rows.
-    return _Basis(partial(_matmul, gram), _same, lambda r: _centre(r, present)[1], partial(_matmul, x.T), x.shape[0])
+    # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
+    # in A, and with equal inputs of different classes float32 was off by 0.03.
+    values, vectors = jnp.linalg.eigh(_matmul(x, x.T))
+    there = values > x.shape[0] * np.finfo(x.dtype).eps * jnp.max(values)
+    root = jnp.sqrt(jnp.where(there, values, 0))
+    inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
+    rows = vectors * root  # XW = UΛ^½ C
+    back = partial(_matmul, _matmul(x.T, vectors * inverse))
+    return _Basis(_same, partial(_matmul, rows), partial(_matmul, rows.T), back, x.shape[0])
 
 
 class _Objective(NamedTuple):

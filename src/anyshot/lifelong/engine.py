@@ -97,7 +97,7 @@ class Engine:
     def support(self, task: Labelled, key: Key[Array, ""]) -> Shots:
         """The shots that predictions adapt to: all labels of the task, or M of them drawn at random."""
         count = np.int32(task.count)
-        places = _draw_support(self._sizes([task]), self.protocol, count, key)
+        places = _draw_support(self._sizes([task]), self.protocol, self.learner.uses_all_labels, count, key)
         return self._look_up(places, [task])
 
     def predict(self, state: PyTree[Any], support: Shots, x: np.ndarray) -> np.ndarray:
@@ -170,10 +170,10 @@ def _draw_memory(sizes: Sizes, protocol: OnlineProtocol, buffer: Buffer, current
 
 
 @eqx.filter_jit
-def _draw_support(sizes: Sizes, protocol: OnlineProtocol, count: Int[Any, ""], key: Any) -> Places:
+def _draw_support(sizes: Sizes, protocol: OnlineProtocol, all_labels: bool, count: Int[Any, ""], key: Any) -> Places:
     received = jnp.asarray(count)[None]
     return Buffer(received, jnp.zeros(1, jnp.int32), jnp.asarray(1, jnp.int32)).draw_support(
-        sizes, protocol, jnp.asarray(0), key
+        sizes, protocol, jnp.asarray(0), key, all_labels
     )
 
 
