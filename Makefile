@@ -46,7 +46,7 @@ demo: $(VENV)/.installed  ## compare four methods on embedded digits in about tw
 picture: demo  ## make the README's picture from the demo's report
 	$(BIN)/python docs/picture.py demo-report/report_files docs/demo.png
 
-check: lint  ## the inner loop: lint, types, architecture and the fast tests, in about three minutes
+check: lint  ## the inner loop: lint, types, architecture and the fast tests, in about 90 seconds
 	$(BIN)/python -m pytest -m "not slow and not medium" $(PARALLEL)
 
 test: lint  ## lint, types, architecture and all tests but the slow ones
