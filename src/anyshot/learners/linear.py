@@ -98,14 +98,12 @@ class _Basis(NamedTuple):
     """Coordinates of the weights: W itself, or its coordinates in the directions that the datapoints span.
 
     Attributes:
-        image: coordinates times the metric M in which the squared length of coordinates c is tr(cᵀMc) = |W|².
-        logits: XW, from an image.
+        logits: XW, from coordinates, whose squared length is |W|².
         slope: the coordinates of XᵀR, for R with a row for each datapoint.
         weight: W, from coordinates.
         size: the number of rows of coordinates.
     """
 
-    image: Callable[[Matrix], Matrix]
     logits: Callable[[Matrix], Matrix]
     slope: Callable[[Matrix], Matrix]
     weight: Callable[[Matrix], Matrix]
@@ -115,7 +113,7 @@ class _Basis(NamedTuple):
 def _basis(x: Float[Array, "n features"]) -> _Basis:
     """W if there are more datapoints than features, else coordinates in their span. The rows of x are centred."""
     if x.shape[0] > x.shape[1]:
-        return _Basis(_same, partial(_matmul, x), partial(_matmul, x.T), _same, x.shape[1])
+        return _Basis(partial(_matmul, x), partial(_matmul, x.T), _same, x.shape[1])
     # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
     # in A, and with equal inputs of different classes float32 was off by 0.03.
     values, vectors = jnp.linalg.eigh(_matmul(x, x.T))
@@ -124,7 +122,7 @@ def _basis(x: Float[Array, "n features"]) -> _Basis:
     inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
     rows = vectors * root  # XW = UΛ^½ C
     back = partial(_matmul, _matmul(x.T, vectors * inverse))
-    return _Basis(_same, partial(_matmul, rows), partial(_matmul, rows.T), back, x.shape[0])
+    return _Basis(partial(_matmul, rows), partial(_matmul, rows.T), back, x.shape[0])
 
 
 class _Objective(NamedTuple):
@@ -148,7 +146,7 @@ class _Objective(NamedTuple):
         return jnp.any(self.of_class > 0, axis=0)
 
     def image(self, at: Matrix) -> Matrix:
-        return jnp.concatenate([self.basis.image(at[:-1]), self.datapoints * at[-1:]])
+        return jnp.concatenate([at[:-1], self.datapoints * at[-1:]])
 
     def logits(self, image: Matrix) -> Matrix:
         return self.basis.logits(image[:-1]) + image[-1] / self.datapoints

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import softmax  # type: ignore[import-untyped]
 
 from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.from_scratch import FromScratch, fit_classes, fit_targets
@@ -78,9 +79,4 @@ def predict_adapted(
         learned: what to predict with; by default what was learned up to now.
     """
     outputs = learning.predict(labelled, x, learned).astype(np.float64)
-    return _softmax(outputs[:, slots]) if learning.classification else outputs
-
-
-def _softmax(logits: Float[np.ndarray, "n classes"]) -> Float[np.ndarray, "n classes"]:
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+    return softmax(outputs[:, slots], axis=1) if learning.classification else outputs

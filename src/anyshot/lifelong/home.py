@@ -55,7 +55,8 @@ class Home:
                 learning = Learning(
                     setup.learner, setup.shape, setup.dtype, setup.outputs, setup.classification, self.store.read
                 )
-                newest = self.snapshots[-1].path if self.snapshots else self._start
+                saved = self.snapshots
+                newest = saved[-1].path if saved else self._start
                 if newest is not None:
                     learning.load(newest)
                 self._learning = learning

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from anyshot.adaptation import cross_entropy, squared_error
 from anyshot.errors import InputError
 from anyshot.learners import LearnerSpec, Problem, build_learner
 from anyshot.lifelong.engine import Engine, Labelled
@@ -23,6 +22,7 @@ from anyshot.lifelong.snapshots import read_snapshot, write_snapshot
 from anyshot.lifelong.store import DeletedError
 from anyshot.networks import make_network
 from anyshot.online import OnlineProtocol
+from anyshot.runs.experiment import usual_loss
 from anyshot.runs.learner_records import describe_learner
 from anyshot.runs.state import restore_state, state_arrays
 from anyshot.shots import Shots
@@ -202,8 +202,8 @@ class Learning:
         )
         problem = Problem((jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype)), label), outputs, settings.max_shots)
         network = make_network(settings.network, self.shape, outputs=outputs)
-        loss = cross_entropy if self.classification else squared_error
-        learner = build_learner(LearnerSpec(settings.learner, problem, network, loss), dict(settings.hyperparameters))
+        spec = LearnerSpec(settings.learner, problem, network, usual_loss(problem))
+        learner = build_learner(spec, dict(settings.hyperparameters))
         protocol = OnlineProtocol(
             max_shots=settings.max_shots,
             points_per_shot=1,
