@@ -56,10 +56,10 @@ def _is_finite_number(value: Any) -> bool:
 
 
 def check_numeric(name: str, array: Any) -> None:
-    """Refuse arrays of objects, strings or dates, which JAX cannot compute with."""
+    """Refuse arrays of objects, strings, dates or complex numbers, which networks cannot compute with."""
     dtype = array.dtype if hasattr(array, "dtype") else np.asarray(array).dtype
-    kind = jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)
-    if not kind:
+    real = jnp.issubdtype(dtype, jnp.number) and not jnp.issubdtype(dtype, jnp.complexfloating)
+    if not real and not jnp.issubdtype(dtype, jnp.bool_):
         raise InputError(f"{name} has dtype {dtype}; give an array of numbers (uint8 images, float or integer)")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+
 from anyshot.errors import InputError
 
 MOST_STEPS = 10**9  # counters are 32 bits wide
@@ -16,3 +18,12 @@ def check_whole(name: str, value: object, least: int, most: int) -> None:
     """
     if type(value) is not int or not least <= value <= most:
         raise InputError(f"{name} must be a whole number from {least:,} to {most:,}, got {value!r}")
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a single real number, which may be infinite or NaN; booleans are none.
+
+    >>> is_number(0.5), is_number("0.5"), is_number(True)
+    (True, False, False)
+    """
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

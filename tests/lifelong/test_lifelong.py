@@ -233,7 +233,9 @@ def test_what_cannot_be_right_is_refused_and_nothing_is_written(life: Lifelong, 
 
 
 def test_settings_of_a_folder_stay_and_one_process_has_it(tmp_path: Path, life: Lifelong) -> None:
-    with pytest.raises(DataError, match=r"process \d+"):
+    with pytest.raises(
+        DataError, match=r"open already in this process \(process \d+ .*; close it first, life\.close\(\)"
+    ):
         Lifelong(tmp_path / "life")
     life.close()
     with pytest.raises(InputError, match="max_shots is 5"):

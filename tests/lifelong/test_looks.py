@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from anyshot.errors import InputError
 from anyshot.lifelong import Lifelong
 from anyshot.lifelong.looks import from_json, to_json
 from tests.support.lives import draw_task, make_life
@@ -74,6 +75,51 @@ def test_twenty_closed_tasks_make_an_estimate_that_survives_a_restart(tmp_path: 
         assert task.advise(target=0.999, price=10, budget=9).action == "hopeless"
     with Lifelong(tmp_path / "life") as again:
         assert again.task("new").estimate(x[10:]) == estimate
+
+
+def test_a_closed_task_predicts_and_keeps_its_looks_when_it_is_closed_again(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        observe_one_by_one(life, "one", 0, 9)
+        task = life.task("one")
+        task.close()
+        looks = task._record.info["looks"]
+        assert [look["labels"] for look in looks] == [0, 1, 2, 3, 5, 8]
+        x, y = draw_task(5, 40)
+        task.close()
+        assert life.task("one") is task
+        task.predict(x)
+        task.estimate()
+        assert (task.closed, task._record.info["looks"]) == (True, looks)
+        with pytest.raises(InputError, match=r"'one' is closed.*task\.reopen\(\)"):
+            task.observe(x, y)
+        task.reopen()
+        assert life._home.past().tasks == 0
+        task.close()
+        assert task._record.info["looks"] == looks
+    with Lifelong(tmp_path / "life") as again:
+        task = again.task("one")
+        assert task.closed
+        task.reopen()
+        for n in range(10):
+            task.observe(x[n : n + 1], y[n : n + 1])
+        task.close()
+        assert task._record.info["looks"][:6] == looks
+        assert [look["labels"] for look in task._record.info["looks"][6:]] == [9, 12, 18]
+
+
+def test_what_past_tasks_showed_is_of_those_that_are_closed(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        a, b = (life.task(name, classes=["no", "yes"]) for name in "ab")
+        for task, seed, counts in ((a, 0, (4, 20)), (b, 1, (8, 16))):
+            x, y = draw_task(seed, 24)
+            for start, count in zip((0, counts[0]), counts, strict=True):
+                task.observe(x[start : start + count], y[start : start + count])
+        a.close()
+        assert [curve.labels.tolist() for curve in life._home.past().curves] == [[0, 4]]
+        a.reopen()
+        b.close()
+        assert a._record.version == b._record.version + 1
+        assert [curve.labels.tolist() for curve in life._home.past().curves] == [[0, 8]]
 
 
 def test_a_look_comes_back_from_json() -> None:

@@ -172,6 +172,18 @@ def test_from_frames_fits_on_train_rows_only_and_keeps_the_encoder() -> None:
     assert again.fingerprint == tasks.fingerprint
 
 
+def test_forgotten_categories_are_zeros_and_nowhere_in_the_description() -> None:
+    frame = pd.DataFrame({"city": CITIES, "size": pd.Categorical([1, 2, 2])})
+    encoder = FrameEncoder.fit(frame)
+    kept = encoder.forget_categories(np.array([False, True, False, True, True]))
+    assert kept.column_names == ["city forgotten", "city=Oslo", "city forgotten", "size=1", "size=2"]
+    np.testing.assert_array_equal(kept.encode(frame), encoder.encode(frame) * [0, 1, 0, 1, 1])
+    assert "Bari" not in json.dumps(kept.describe())
+    assert FrameEncoder.from_description(json.loads(json.dumps(kept.describe()))) == kept
+    nothing = kept.forget_categories(np.zeros(5, bool))
+    np.testing.assert_array_equal(nothing.encode(frame), np.zeros((3, 5)))
+
+
 def test_several_target_columns_are_the_components_of_a_target() -> None:
     frames = [pd.DataFrame({0: [1.0, 2, 3, 4], "y": [1.0, None, 3, 4], "z": [5.0, 6, 7, 8]})] * 2
     tasks = TaskSet.from_frames(frames, target=["y", "z"], test_size=0)

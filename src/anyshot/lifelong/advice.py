@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,6 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from anyshot.errors import InputError
 from anyshot.lifelong.across_tasks import MIN_LATER, Interval, Look, Measure
+from anyshot.limits import is_number
 
 STOP_LEVEL = (
     0.95  # of the estimate whose lower end decides; advice is asked many times, so 0.9 stops too early too often
@@ -109,7 +110,7 @@ def advise(
     >>> print(advise(Interval(0.93, 0.91, 0.97), (0.8, 1.0), 40, curves, target=0.9, price=0.4, budget=38).action)
     stop
     """
-    _check(target, price, budget)
+    check_request(target, price, budget, measure)
     sign = 1 if measure == "accuracy" else -1
     goal = sign * target
     own = sorted(sign * end for end in sequence)
@@ -177,10 +178,13 @@ def _find_waits(
     return np.array(waits), np.array(reached, bool)
 
 
-def _check(target: float | int, price: float | int, budget: float | int) -> None:
-    if not math.isfinite(target):
-        raise InputError(f"target must be a finite number, got {target}")
-    if not (math.isfinite(price) and price > 0):
-        raise InputError(f"price must be a positive, finite number, got {price}; it is that of one label")
-    if not budget >= 0:
-        raise InputError(f"budget must not be negative, got {budget}")
+def check_request(target: Any, price: Any, budget: Any, measure: Measure) -> None:
+    """Refuse a target that cannot be reached by any predictions, and sums of money that are none."""
+    if measure == "accuracy" and not (is_number(target) and 0 <= target <= 1):
+        raise InputError(f"target must be between 0 and 1, as it is an accuracy, got {target!r}")
+    if measure == "error" and not (is_number(target) and 0 <= target < math.inf):
+        raise InputError(f"target must be a finite number of at least 0, as it is a squared error, got {target!r}")
+    if not (is_number(price) and 0 < price < math.inf):
+        raise InputError(f"price must be a positive, finite number, got {price!r}; it is that of one label")
+    if not (is_number(budget) and budget >= 0):
+        raise InputError(f"budget must be a number of at least 0, got {budget!r}")

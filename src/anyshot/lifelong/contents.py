@@ -102,7 +102,7 @@ def encode_labels(y: np.ndarray) -> Labels:
         Labels(dtype='float64', size=2, texts=['[0.5, 1.0]'])
     """
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "iuf":
-        kind = f"dtype {y.dtype}" if isinstance(y, np.ndarray) else f"a {type(y).__name__}"
+        kind = f"dtype {y.dtype}" if isinstance(y, np.ndarray) else f"an object of type {type(y).__name__}"
         raise InputError(f"y must be an array of integers or real numbers, got {kind}")
     if y.ndim not in (1, 2) or (y.ndim == 2 and not y.shape[1]):
         raise InputError(f"y must have one label a row, of shape (n,) or (n, k), got shape {y.shape}")
@@ -123,7 +123,7 @@ def decode_labels(texts: Sequence[str], dtype: str, size: int | None) -> np.ndar
 def encode_json(name: str, value: Any) -> str:
     """A dict as JSON; refuses what JSON has no word for."""
     if not isinstance(value, dict):
-        raise InputError(f"{name} must be a dict, got a {type(value).__name__}")
+        raise InputError(f"{name} must be a dict, got an object of type {type(value).__name__}")
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
@@ -147,7 +147,7 @@ def decode_all(texts: Sequence[str]) -> list[Any]:
 def check_inputs(x: np.ndarray) -> None:
     """Refuse inputs that are not finite float32 or uint8, one row an example."""
     if not isinstance(x, np.ndarray) or x.dtype.name not in INPUTS:
-        kind = f"dtype {x.dtype}" if isinstance(x, np.ndarray) else f"a {type(x).__name__}"
+        kind = f"dtype {x.dtype}" if isinstance(x, np.ndarray) else f"an object of type {type(x).__name__}"
         raise InputError(f"x must be an array of {' or '.join(INPUTS)}, got {kind}; convert it")
     if not x.ndim or not all(x.shape[1:]):
         raise InputError(f"x must have one row an example and at least one number in it, got shape {x.shape}")

@@ -91,8 +91,8 @@ class Database:
     def damaged(self, why: str) -> DataError:
         """The error that says that the database must not be used."""
         return DataError(
-            f"{self.path} is damaged or not a store's database ({why}); put the whole folder {self.path.parent} back "
-            "from a backup, or choose another folder"
+            f"{self.path} is damaged or not a store's database ({' '.join(why.split())}); put the whole folder "
+            f"{self.path.parent} back from a backup, or choose another folder"
         )
 
     @contextmanager

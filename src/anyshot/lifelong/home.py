@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from anyshot.errors import InputError
-from anyshot.lifelong.contents import StoredTask
+from anyshot.lifelong.contents import StoredTask, check_name
 from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.estimates import Past
+from anyshot.lifelong.inputs import Inputs
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import from_json as looks_from_json
 from anyshot.lifelong.mixture import learn_prior
 from anyshot.lifelong.record import FIRST, NEW, Record
 from anyshot.lifelong.setup import Setup
 from anyshot.lifelong.slots import choose_slots, count_outputs
-from anyshot.lifelong.snapshots import Snapshot, list_snapshots, next_path, remove_old
+from anyshot.lifelong.snapshots import (
+    Snapshot,
+    list_snapshots,
+    load_newest,
+    next_path,
+    read_snapshot,
+    remove_all,
+    remove_old,
+)
 from anyshot.lifelong.store import Store
+from anyshot.tasks.frames import FrameEncoder
+from anyshot.tasks.labels import ReadLabels
 
 SNAPSHOTS = "snapshots"
+ROWS_AT_ONCE = 4096
 PRIOR_LABELS, PRIOR_TASKS = 5, 20  # the first labels of the last tasks say how to weigh the experts at first
 
 
@@ -43,7 +57,7 @@ class Home:
         self._last = next((record for record in reversed(self.records.values()) if record.count), None)
         self._labelled: tuple[list[Labelled], int] | None = None
         self._learning: Learning | None = None
-        self._past: tuple[int, Past] | None = None
+        self._past: tuple[list[tuple[int, int]], Past] | None = None
 
     @property
     def learning(self) -> Learning | None:
@@ -55,27 +69,43 @@ class Home:
                 learning = Learning(
                     setup.learner, setup.shape, setup.dtype, setup.outputs, setup.classification, self.store.read
                 )
-                saved = self.snapshots
-                newest = saved[-1].path if saved else self._start
-                if newest is not None:
-                    learning.load(newest)
+                found = load_newest(self.store.folder / SNAPSHOTS, lambda path: self.load(learning, path))
+                if not found and self._start is not None:
+                    learning.load(self._start)
                 self._learning = learning
             return self._learning
+
+    def load(self, learning: Learning, path: Path) -> bool:
+        """Go on from a snapshot. Returns whether it was of inputs and labels like these; else nothing is changed."""
+        arrays, about = read_snapshot(path)
+        now, outputs = self.setup.describe(), about["learner"]["problem"]["outputs"]
+        if any(about.get(name, now[name]) != now[name] for name in ("kind", "shape", "dtype")):
+            return False
+        if not learning.classification and outputs != learning.outputs:
+            return False
+        learning.restore(arrays, about, path)
+        return True
 
     @property
     def snapshots(self) -> list[Snapshot]:
         """What is saved of the learner, oldest first."""
         return list_snapshots(self.store.folder / SNAPSHOTS)
 
-    def save(self, tag: str = "") -> None:
-        """Save what was learned."""
-        if self._learning is not None:
-            folder = self.store.folder / SNAPSHOTS
-            self._learning.save(next_path(folder), {"tag": tag, **self.describe()})
-            remove_old(folder)
+    def save(self, tag: str = "") -> bool:
+        """Save what was learned. Returns whether there was anything: before the first label there is not."""
+        learning = self.learning
+        if learning is None or self.store.is_empty:
+            return False
+        folder = self.store.folder / SNAPSHOTS
+        learning.save(next_path(folder), {"tag": tag, **self.describe()})
+        remove_old(folder)
+        return True
 
     def describe(self) -> dict[str, Any]:
-        """What a snapshot says about inputs and labels: names of classes, but no examples."""
+        """What a snapshot says about inputs and labels: names of classes and of categories in frames, but no examples.
+
+        The encoder of frames also has the mean and the spread of each column of numbers, in the frame it was fitted to.
+        """
         slots: dict[str, int] = {}
         for record in self.records.values():
             slots |= record.slots
@@ -83,15 +113,18 @@ class Home:
 
     def begin(self, name: str, classes: list[Any] | None) -> Record:
         """Begin a task."""
+        check_name(name)
         with self.changing:
             if classes is not None:
-                self.setup.settle_kind(classification=True)
-            info = {**NEW, "fixed": classes is not None, "prior": self._learn_prior()}
+                labels = ReadLabels(np.array(classes, object), np.ones(len(classes), bool), are_classes=True)
+                self.check_labels(labels)
+                self._reopen_kind(labels)
+            names, others = classes or [], [record.slots for record in self.records.values()]
+            kept = {"classes": names, "slots": self._choose_slots(names, {}, others) if names else []}
+            info = {**NEW, **kept, "fixed": classes is not None, "prior": self._learn_prior()}
             record = Record(self.store, StoredTask(self.store.add_task(name, info), name, info, closed=False, labels=0))
             self.records[name] = record
             self._labelled = None
-            if classes is not None:
-                self.add_classes(record, classes)
             return record
 
     def _learn_prior(self) -> list[float]:
@@ -106,18 +139,43 @@ class Home:
     def add_classes(self, record: Record, names: list[Any]) -> None:
         """Give outputs to new classes of a task. The learner gets more outputs if it has too few."""
         others = [other.slots for other in self.records.values() if other is not record]
-        chosen = choose_slots([repr(name) for name in names], record.slots, others)
-        outputs = count_outputs([*others, record.slots, chosen])
-        if outputs > self.setup.outputs:
-            self.setup.settle_outputs(outputs)
-            if self._learning is not None:
-                self._learning.grow(outputs)
-        record.change(classes=[*record.classes, *names], slots=[*record.info["slots"], *chosen.values()])
+        slots = self._choose_slots(names, record.slots, others)
+        record.change(classes=[*record.classes, *names], slots=[*record.info["slots"], *slots])
+
+    def _choose_slots(self, names: list[Any], taken: dict[str, int], others: list[dict[str, int]]) -> list[int]:
+        chosen = choose_slots([repr(name) for name in names], taken, others)
+        self.setup.settle_classes(count_outputs([*others, taken, chosen]))
+        if self._learning is not None:
+            self._learning.grow(self.setup.outputs)
+        return list(chosen.values())
+
+    def check_labels(self, read: ReadLabels) -> None:
+        """Refuse labels of another kind than those that there are, or than the classes that tasks were begun with."""
+        conflict = self.setup.find_conflict(read)
+        if conflict is not None and any(record.count or record.info["fixed"] for record in self.records.values()):
+            raise InputError(conflict)
+
+    def settle(self, inputs: Inputs, read: ReadLabels) -> None:
+        """Store what inputs and labels are; `check_labels` has seen these labels, which are stored next."""
+        self._reopen_kind(read)
+        if inputs is not self.setup.inputs:
+            self._learning = None
+        self.setup.settle_inputs(inputs)
+        if not read.are_classes:
+            self.setup.settle_targets(read)
+
+    def _reopen_kind(self, read: ReadLabels) -> None:
+        """Without any label, let these decide anew what labels are."""
+        if self.setup.find_conflict(read) is not None:
+            self.setup.reopen_kind()
+            self._learning = None
+            for record in self.records.values():
+                record.change(classes=[], slots=[])
 
     def past(self) -> Past:
         """What closed tasks showed."""
         closed = [record for record in self.records.values() if record.closed]
-        version = sum(record.version + 1 for record in closed)
+        version = [(record.number, record.version) for record in closed]
         if self._past is None or self._past[0] != version:
             looks = [[looks_from_json(look) for look in record.info["looks"]] for record in closed]
             self._past = version, Past.of(looks, self.setup.measure)
@@ -128,16 +186,28 @@ class Home:
         self._labelled, self._last = None, record
 
     def remove(self, record: Record) -> None:
-        """Remove a task, and everything that was learned."""
+        """Remove a task, everything that was learned, and the names of categories that no other task has."""
         with self.changing:
-            self.store.forget(record.number)
+            remove_all(self.store.folder / SNAPSHOTS)
+            if isinstance(self.setup.inputs.encoder, FrameEncoder) and not self.store.is_empty:
+                others = [other for other in self.records.values() if other is not record]
+                self.setup.forget_categories(self._find_used(others) | ~self._find_used([record]))
+            self.store.forget(record.number)  # also clears the database of what it held before
+            record.forgotten = True
             del self.records[record.name]
             self._labelled = None
             self._last = None if self._last is record else self._last
-            for snapshot in self.snapshots:
-                snapshot.path.unlink()
             if self._learning is not None:
                 self._learning.start_again()
+
+    def _find_used(self, records: Sequence[Record]) -> Bool[np.ndarray, " numbers"]:
+        """Which numbers of an encoded frame are 1 in some input of these tasks."""
+        assert self.setup.shape is not None
+        used = np.zeros(self.setup.shape, bool)
+        for record in records:
+            for start in range(0, record.count, ROWS_AT_ONCE):
+                used |= (self.store.read(record.ids[start : start + ROWS_AT_ONCE]) == 1).any(axis=0)
+        return used
 
     def labelled(self) -> tuple[list[Labelled], int]:
         """The labels of all tasks, and the place of the task that received the last one."""
@@ -155,7 +225,10 @@ class Home:
         """Inputs as arrays of one shape."""
         self.check_open()
         with self.changing:
-            return self.setup.encode(x)
+            rows, inputs = self.setup.encode(x)
+            if inputs is not self.setup.inputs:  # there is no label yet, and these decide
+                self.setup.inputs, self._learning = inputs, None
+            return rows
 
     def check_open(self) -> None:
         """Refuse to work on a folder that was closed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,51 @@ from anyshot.tasks.images import ImageEncoder
 DESCRIBED: dict[str, Any] = {"frame": FrameEncoder, "images": ImageEncoder}
 
 
-def choose_encoder(x: Any) -> Encoder | None:
-    """The encoder for inputs of this kind: one fitted to them for a DataFrame, None for arrays."""
-    return FrameEncoder.fit(x) if isinstance(x, pd.DataFrame) else None
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What inputs are.
+
+    Attributes:
+        encoder: makes arrays of them; None if they are arrays.
+        shape: of one input; None while that is not known.
+        dtype: of the arrays; None while that is not known.
+    """
+
+    encoder: Encoder | None = None
+    shape: tuple[int, ...] | None = None
+    dtype: str | None = None
+
+    def encode(self, x: Any) -> np.ndarray:
+        """One float32 or uint8 array per input.
+
+        Args:
+            x: what the user gave: an array with one row per input, or anything that the encoder takes.
+        """
+        rows = _to_array(x) if self.encoder is None else _apply(self.encoder, x)
+        if not all(rows.shape[1:]):
+            raise InputError(f"x must have at least one number in each row, got shape {rows.shape}")
+        if rows.dtype != np.uint8:
+            rows = _to_float32(rows)
+        if self.shape is not None and rows.shape[1:] != self.shape:
+            raise InputError(f"x must have one row of shape {self.shape} for each input, got shape {rows.shape}")
+        if self.dtype is not None and rows.dtype != np.dtype(self.dtype):
+            raise InputError(
+                f"x must be {self.dtype} as before, got {rows.dtype}; images of 0..255 are not numbers of 0..1"
+            )
+        return rows
+
+
+def decide_inputs(x: Any, encoder: Encoder | None) -> tuple[np.ndarray, Inputs]:
+    """The first inputs as arrays, and what they say about all that follow.
+
+    Args:
+        x: what the user gave.
+        encoder: that the user chose; by default one fitted to x for a DataFrame, and none for arrays.
+    """
+    if encoder is None and isinstance(x, pd.DataFrame):
+        encoder = FrameEncoder.fit(x, name="x")
+    rows = Inputs(encoder).encode(x)
+    return rows, Inputs(encoder, rows.shape[1:], rows.dtype.name)
 
 
 def encoder_from(description: dict[str, Any]) -> Encoder:
@@ -32,29 +75,34 @@ def encoder_from(description: dict[str, Any]) -> Encoder:
     return kind.from_description(description)
 
 
-def encode_inputs(x: Any, encoder: Encoder | None, shape: tuple[int, ...] | None, dtype: str | None) -> np.ndarray:
-    """One float32 or uint8 array per input.
+def _apply(encoder: Encoder, x: Any) -> np.ndarray:
+    if not isinstance(encoder, FrameEncoder):
+        return encoder.encode(x)
+    if not isinstance(x, pd.DataFrame):
+        given = "an array" if isinstance(x, np.ndarray) else f"an object of type {type(x).__name__}"
+        raise InputError(f"x must be a DataFrame as before, got {given}")
+    return encoder.encode(x, "x")
 
-    Args:
-        x: what the user gave: an array with one row per input, or anything that the encoder takes.
-        encoder: None for arrays.
-        shape: that inputs have had so far; None if this is the first.
-        dtype: that they have had so far.
-    """
-    if encoder is None and isinstance(x, pd.DataFrame):
+
+def _to_array(x: Any) -> np.ndarray:
+    if isinstance(x, pd.DataFrame):
         raise InputError("x is a DataFrame, but inputs have been arrays so far; give arrays of the same shape")
-    rows = encoder.encode(x) if encoder is not None else np.asarray(x)
-    if encoder is None:
-        check_numeric("x", rows)
-        if rows.ndim < 2:
-            raise InputError(
-                f"x must have one row per input and its numbers behind, got shape {rows.shape}; give x[None] for a "
-                "single input"
-            )
-    rows = rows if rows.dtype == np.uint8 else rows.astype(np.float32)
-    check_finite("x", rows)
-    if shape is not None and rows.shape[1:] != shape:
-        raise InputError(f"x must have one row of shape {shape} for each input, got shape {rows.shape}")
-    if dtype is not None and rows.dtype != np.dtype(dtype):
-        raise InputError(f"x must be {dtype} as before, got {rows.dtype}; images of 0..255 are not numbers of 0..1")
+    try:
+        rows = np.asarray(x)
+    except ValueError as error:
+        raise InputError("x has rows of different shapes; give an array with one row for each input") from error
+    check_numeric("x", rows)
+    if rows.ndim < 2:
+        single = "; give x[None] for a single input" if rows.ndim == 1 else ""
+        raise InputError(f"x must be an array with one row for each input, got shape {rows.shape}{single}")
     return rows
+
+
+def _to_float32(rows: np.ndarray) -> np.ndarray:
+    check_finite("x", rows)
+    with np.errstate(over="ignore"):
+        small = rows.astype(np.float32)
+    if len(wrong := np.argwhere(~np.isfinite(small))):
+        where = tuple(int(place) for place in wrong[0])
+        raise InputError(f"x holds {rows[where]:g} at index {where}, which is too large for float32; scale it")
+    return small

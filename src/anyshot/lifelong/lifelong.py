@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from anyshot.errors import InputError
+from anyshot.lifelong.arguments import (
+    check_classes,
+    check_count,
+    check_folder,
+    check_new_file,
+    check_path,
+    check_seconds,
+    check_tag,
+)
+from anyshot.lifelong.background import learn_in_background
+from anyshot.lifelong.contents import check_name
 from anyshot.lifelong.home import Home
-from anyshot.lifelong.setup import Setup
+from anyshot.lifelong.settings import complete_settings
+from anyshot.lifelong.setup import Setup, check_encoder
 from anyshot.lifelong.snapshots import Snapshot, read_snapshot
-from anyshot.lifelong.store import open_store
+from anyshot.lifelong.store import DATABASE, open_store
 from anyshot.lifelong.task import Task
+from anyshot.runs.files import writing
 from anyshot.tasks.encoders import Encoder
 
 UPDATES_PER_LABEL = 10
@@ -41,6 +52,7 @@ class Lifelong:
         hyperparameters: of the learner, such as inner_rate=0.03.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> folder = tempfile.TemporaryDirectory()
     >>> life = Lifelong(folder.name, network={"kind": "mlp", "hidden": (8,)})
     >>> task = life.task("loans-it", classes=["ok", "bad"])
@@ -67,17 +79,23 @@ class Lifelong:
     ) -> None:
         given = {"learner": learner, "network": network, "max_shots": max_shots, "seed": seed}
         given |= {"tasks_per_update": tasks_per_update, "hyperparameters": hyperparameters or None}
-        if start is not None:
-            read_snapshot(Path(start), arrays=False)
-        store = open_store(Path(folder))
+        given = {name: value for name, value in given.items() if value is not None}
+        place = check_folder(folder)
+        check_encoder(encoder)
+        if not (place / DATABASE).exists():
+            complete_settings(given)  # what cannot be right is refused before anything is written
+        begin = None if start is None else check_path("start", start, "a file that Lifelong.export wrote")
+        if begin is not None:
+            read_snapshot(begin)
+        store = open_store(place)
         try:
-            setup = Setup(store, {name: value for name, value in given.items() if value is not None}, encoder)
-            self._home = Home(store, setup, None if start is None else Path(start))
+            setup = Setup(store, given, encoder)
+            self._home = Home(store, setup, begin)
         except BaseException:
             store.close()
             raise
         self._tasks: dict[str, Task] = {}
-        self._thread: threading.Thread | None = None
+        self._is_learning = False
 
     def __repr__(self) -> str:
         records, learning = self._home.records.values(), self._home.learning
@@ -98,10 +116,11 @@ class Lifelong:
     @property
     def table(self) -> pd.DataFrame:
         """A row for each task: its labels, and how the mixture and each expert did before they saw them."""
+        self._home.check_open()
         return pd.DataFrame([_summarise(self._task(name)) for name in self.tasks])
 
     def task(self, name: str, classes: Sequence[Any] | None = None) -> Task:
-        """Begin a task, or open one again.
+        """Begin a task, or get one that there is. A closed one stays closed and predicts; see `Task.reopen`.
 
         Args:
             name: of the task.
@@ -110,17 +129,14 @@ class Lifelong:
         """
         home = self._home
         home.check_open()
-        names = None if classes is None else _check_classes(classes)
+        check_name(name)
+        names = None if classes is None else check_classes(classes)
         if name not in home.records:
             home.begin(name, names)
             return self._task(name)
-        task, record = self._task(name), home.records[name]
-        if names is not None and names != task.classes:
-            raise InputError(
-                f"classes is {names}, but task {name!r} has {task.classes}; leave classes out to open the task again"
-            )
-        if record.closed:
-            record.change(closed=False)
+        task = self._task(name)
+        if names is not None and list(map(repr, names)) != list(map(repr, task.classes)):
+            raise InputError(f"classes is {names}, but task {name!r} has {task.classes}; leave classes out to get it")
         return task
 
     def learn(self, seconds: float | int | None = None, updates: int | None = None) -> int:
@@ -135,6 +151,10 @@ class Lifelong:
         """
         home = self._home
         home.check_open()
+        if seconds is not None:
+            check_seconds("seconds", seconds)
+        if updates is not None:
+            check_count("updates", updates)
         if home.learning is None:
             return 0
         if seconds is None and updates is None:
@@ -158,39 +178,24 @@ class Lifelong:
             save_every: seconds between snapshots.
         """
         self._home.check_open()
-        if self._thread is not None:
+        check_seconds("pause", pause)
+        check_seconds("save_every", save_every)
+        if self._is_learning:
             raise InputError("learning has begun already; one thread learns at a time")
-        stopping, failures = threading.Event(), list[BaseException]()
-
-        def run() -> None:
-            try:
-                saved = time.monotonic()
-                while not stopping.is_set():
-                    learning = self._home.learning
-                    made = learning.learn(self._home.labelled, lambda made: made < 1) if learning else 0
-                    if time.monotonic() - saved > save_every:
-                        self._home.save()
-                        saved = time.monotonic()
-                    stopping.wait(pause if made else 0.05)
-            except BaseException as error:
-                failures.append(error)
-
-        self._thread = threading.Thread(target=run, name="anyshot-learning", daemon=True)
-        self._thread.start()
+        self._is_learning = True
         try:
-            yield
+            with learn_in_background(self._home, pause, save_every):
+                yield
         finally:
-            stopping.set()
-            self._thread.join()
-            self._thread = None
-        if failures:
-            raise failures[0]
-        self._home.save()
+            self._is_learning = False
 
     def forget(self, name: str, updates: int | None = None) -> None:
         """Remove a task: its inputs, labels and name from the disk, and what was learned from it.
 
-        All snapshots are removed, and the learner learns again from what is left.
+        All snapshots are removed, and the learner learns again from what is left. Of a DataFrame, the categories that
+        only inputs of this task have are removed, too. What stays are columns' names, and mean and spread of numbers
+        if this task had the first frame; categories of inputs that never had a label, or whose label was deleted
+        before; and what you exported or copied elsewhere.
 
         Args:
             name: of the task.
@@ -198,8 +203,10 @@ class Lifelong:
         """
         home = self._home
         home.check_open()
-        if name not in home.records:
+        if not isinstance(name, str) or name not in home.records:
             raise InputError(f"name must be one of the tasks {', '.join(self.tasks) or '(none)'}, got {name!r}")
+        if updates is not None:
+            check_count("updates", updates)
         with home.changing:
             wanted = (home.learning.now.updates if home.learning else 0) if updates is None else updates
             home.remove(home.records[name])
@@ -208,13 +215,19 @@ class Lifelong:
 
     @property
     def snapshots(self) -> list[Snapshot]:
-        """What is saved of the learner, oldest first."""
+        """What is saved of the learner, oldest first, without files that are damaged."""
         return self._home.snapshots
 
     def save(self, tag: str) -> None:
-        """Save what was learned under a name, for `roll_back`. It is kept until the folder is removed."""
+        """Save what was learned under a name, for `roll_back`. It is kept until a task is forgotten.
+
+        Args:
+            tag: up to 100 characters, not only digits; no other snapshot has it.
+        """
         self._home.check_open()
-        self._home.save(tag)
+        check_tag(tag, [one.tag for one in self._home.snapshots])
+        if not self._home.save(tag):
+            raise InputError("there is nothing to save yet; observe some labels and learn first")
 
     def roll_back(self, snapshot: int | str) -> None:
         """Go back to what was learned then. Labels stay.
@@ -224,23 +237,29 @@ class Lifelong:
         """
         home = self._home
         home.check_open()
-        found = [one for one in home.snapshots if snapshot in (one.number, one.tag) and snapshot != ""]
+        there = home.snapshots
+        found = [one for one in there if snapshot in (one.number, one.tag) and snapshot != "" and snapshot is not True]
         if not found or home.learning is None:
-            there = ", ".join(f"{one.number} {one.tag}".strip() for one in home.snapshots) or "(none)"
-            raise InputError(f"snapshot must be the number or tag of one of these: {there}; got {snapshot!r}")
+            shown = ", ".join(f"{one.number} {one.tag}".strip() for one in there) or "(none)"
+            raise InputError(f"snapshot must be the number or tag of one of these: {shown}; got {snapshot!r}")
         with home.changing:
-            home.learning.load(found[-1].path)
+            if not home.load(home.learning, found[-1].path):
+                raise InputError(f"snapshot is {snapshot!r}, which was learned from inputs or labels of another kind")
             home.save()
 
     def export(self, path: str | Path) -> Path:
         """Write what was learned to one file, for `Lifelong(folder, start=path)` elsewhere.
 
-        It holds weights, settings and the names of classes, but no inputs, no labels and no code.
+        It holds weights, settings and the names of classes, but no inputs, no labels and no code. If inputs are frames,
+        it holds how they are encoded: names of columns and categories, and the mean and spread of numbers.
         """
+        self._home.check_open()
+        checked = check_new_file(path)
         if self._home.learning is None:
             raise InputError("there is nothing to export yet; observe some labels and learn first")
-        self._home.learning.save(Path(path), {"tag": "", **self._home.describe()})
-        return Path(path)
+        with writing(checked.parent, "export again"):
+            self._home.learning.save(checked, {"tag": "", **self._home.describe()})
+        return checked
 
     def close(self) -> None:
         """Close the folder, so that another process can open it."""
@@ -258,12 +277,3 @@ def _summarise(task: Task) -> dict[str, Any]:
     table = task.table
     measures = [str(name) for name in table if str(name).split(".")[0] in ("right", "error", "loss")]
     return found | {name: float(table[name].mean()) for name in measures}
-
-
-def _check_classes(classes: Any) -> list[Any]:
-    names = [name.item() if isinstance(name, np.generic) else name for name in classes]
-    if isinstance(classes, str) or len(names) < 2 or not all(isinstance(name, str | int | bool) for name in names):
-        raise InputError(f"classes must be two or more strings, whole numbers or booleans, got {classes!r}")
-    if len({(type(name), name) for name in names}) < len(names):
-        raise InputError(f"classes must all be different, got {classes!r}")
-    return names

@@ -156,7 +156,9 @@ def delete_examples(connection: Connection, counts: Row, rows: Sequence[Row]) ->
     _add_events(connection, counts, "delete", [(row["task"], row["id"]) for row in rows])
     for number in {row["task"] for row in rows}:
         task, ids = read_task(connection, number), [row["id"] for row in rows if row["task"] == number]
-        update_rows(connection, tasks, [task | {"labels": task["labels"] - len(ids)}])
+        left = task["labels"] - len(ids)
+        kind = {} if left else {"label_dtype": None, "label_size": None}  # the next labels decide again
+        update_rows(connection, tasks, [task | kind | {"labels": left}])
         _remove(connection, counts["events"], number, ids)
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Int
 
 from anyshot.errors import InputError
-from anyshot.lifelong.contents import StoredTask
+from anyshot.lifelong.arguments import show
+from anyshot.lifelong.contents import StoredTask, check_ids
 from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.progress import Fact, Progress
 from anyshot.lifelong.store import Store
@@ -49,6 +50,7 @@ class Record:
     def __init__(self, store: Store, task: StoredTask) -> None:
         self.name, self.number, self.info, self.closed = task.name, task.number, task.info, task.closed
         self.version = 0  # every change of labels or classes counts
+        self.forgotten = False
         self._store, self._count = store, task.labels
         self._kept: Kept | None = None
         self._loading = threading.Lock()
@@ -152,11 +154,18 @@ class Record:
         before = self.kept
         self._store.delete(before.ids[places])
         stay = np.setdiff1d(np.arange(len(before.ids)), places)
+        if not len(stay):  # the next labels may be of another kind
+            self._kept, self._count = None, 0
+            self.version += 1
+            return
         self._replace(before.ids[stay], before.y[stay], [before.facts[place] for place in stay])
 
     def find(self, ids: Any) -> Int[np.ndarray, " n"]:
         """Where the labels with these numbers are."""
-        wanted = np.atleast_1d(np.asarray(ids)).tolist()
+        given = np.atleast_1d(np.asarray(ids))
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise InputError(f"ids must be whole numbers that observe returned, got {show(ids)}")
+        wanted = check_ids(given)
         places = {int(number): place for place, number in enumerate(self.ids)}
         unknown = [number for number in wanted if number not in places]
         if unknown:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from anyshot.errors import InputError
-from anyshot.learners.catalogue import hyperparameters_of
 from anyshot.lifelong.across_tasks import Measure
-from anyshot.lifelong.inputs import choose_encoder, encode_inputs, encoder_from
+from anyshot.lifelong.inputs import Inputs, decide_inputs, encoder_from
 from anyshot.lifelong.learning import LearnerSettings
+from anyshot.lifelong.settings import complete_settings, make_plain
 from anyshot.lifelong.store import Store
-from anyshot.limits import MOST_SIZE, check_whole
 from anyshot.tasks.encoders import Encoder
-
-# Hyperparameters that differ from the paper's: there are fewer updates here. Chosen on digit pairs (seed 10).
-USUAL = {"meta_rate": 1e-3, "inner_rate": 0.3}
+from anyshot.tasks.frames import FrameEncoder
+from anyshot.tasks.labels import ReadLabels
 
 
 class Setup:
-    """The settings of a folder. What the first data decides is stored when it comes.
+    """The settings of a folder.
+
+    The first label decides for good what inputs are, and is stored together with that. Until then they may change.
 
     Args:
         store: keeps them.
@@ -34,22 +34,21 @@ class Setup:
     def __init__(self, store: Store, given: Mapping[str, Any], encoder: Encoder | None) -> None:
         self._store, self._values = store, store.settings
         if not self._values:
-            learner = _plain(dataclasses.asdict(LearnerSettings(**given)))
-            known = hyperparameters_of(learner["learner"]).__dataclass_fields__
-            usual = {name: value for name, value in USUAL.items() if name in known}
-            learner["hyperparameters"] = usual | learner["hyperparameters"]
-            check_whole("max_shots", learner["max_shots"], 1, MOST_SIZE)
-            check_whole("tasks_per_update", learner["tasks_per_update"], 1, MOST_SIZE)
-            check_whole("seed", learner["seed"], 0, 2**31 - 1)
+            learner = complete_settings(given)
+            check_encoder(encoder)
             self._change(learner=learner, kind=None, shape=None, dtype=None, outputs=2, scalar=None, encoder=None)
         for name, value in given.items():
             known = self._values["learner"][name]
             if name == "hyperparameters":  # those that are not given are the folder's
                 value = known | value
-            if _plain(value) != known:
+            if make_plain(value) != known:
                 raise InputError(f"{name} is {value!r}, but {store.folder} was made with {known!r}; use another folder")
         self.learner = LearnerSettings(**self._values["learner"])
-        self._encoder = self._find_encoder(encoder, store.folder)
+        found = self._find_encoder(encoder, store.folder)
+        shape = self._values["shape"]
+        self.inputs = Inputs(found, None if shape is None else tuple(shape), self._values["dtype"])
+        by_inputs = store.is_empty and shape is not None and isinstance(found, FrameEncoder) and encoder is None
+        self._chosen = None if by_inputs else found  # what the user chose
 
     @property
     def kind(self) -> str | None:
@@ -70,13 +69,12 @@ class Setup:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """Of one input; None while that is not known."""
-        return None if self._values["shape"] is None else tuple(self._values["shape"])
+        return self.inputs.shape
 
     @property
     def dtype(self) -> str | None:
         """Of the inputs; None while that is not known."""
-        dtype: str | None = self._values["dtype"]
-        return dtype
+        return self.inputs.dtype
 
     @property
     def outputs(self) -> int:
@@ -90,57 +88,86 @@ class Setup:
 
     def describe(self) -> dict[str, Any]:
         """What a snapshot says about inputs and labels."""
-        return {name: self._values[name] for name in ("encoder", "kind", "shape", "dtype", "scalar")}
+        return {"kind": self.kind, "scalar": self._values["scalar"], **self._describe(self.inputs)}
 
-    def encode(self, x: Any) -> np.ndarray:
-        """Inputs as arrays of one shape. The first ones decide which."""
-        if self.shape is None and self._encoder is None:
-            self._encoder = choose_encoder(x)
-            if self._encoder is not None:
-                self._change(encoder=self._encoder.describe())
-        rows = encode_inputs(x, self._encoder, self.shape, self.dtype)
-        if self.shape is None:
-            self._change(shape=list(rows.shape[1:]), dtype=rows.dtype.name)
-        return rows
-
-    def settle_kind(self, *, classification: bool) -> None:
-        """Say whether labels are classes or targets. All tasks are of one kind."""
-        kind = "classes" if classification else "targets"
-        if self.kind is None:
-            self._change(kind=kind)
-        elif self.kind != kind:
-            raise InputError(f"labels must be {self.kind} as before, got {kind}; use another folder for them")
+    def encode(self, x: Any) -> tuple[np.ndarray, Inputs]:
+        """Inputs as arrays of one shape, and what inputs then are. While no label is stored, other ones may follow."""
+        if not self._store.is_empty:
+            return self.inputs.encode(x), self.inputs
+        if self.inputs.shape is not None:
+            try:
+                return self.inputs.encode(x), self.inputs
+            except InputError:
+                pass  # they are of another kind than those before, so these decide
+        return decide_inputs(x, self._chosen)
 
     def check_kind(self, method: str, kind: str) -> None:
         """Refuse a method that is for the other kind of labels."""
         if self.kind not in (None, kind):
             raise InputError(f"{method} is for tasks with {kind}, but the labels here are {self.kind}")
 
-    def settle_targets(self, values: np.ndarray) -> np.ndarray:
-        """Targets with as many numbers each as the first ones had, one line each."""
-        lines = values.reshape(len(values), -1).astype(np.float64)
-        if self._values["scalar"] is None:
-            self._change(scalar=values.ndim == 1, outputs=lines.shape[1])
-        if lines.shape[1] != self.outputs:
-            raise InputError(f"labels must have {self.outputs} numbers for each input, got {lines.shape[1]}")
-        return lines
+    def find_conflict(self, read: ReadLabels) -> str | None:
+        """Why labels are not of the kind, or have not as many numbers, as those before; None if they are and have."""
+        if self.kind is None:
+            return None
+        if read.are_classes and not self.classification:
+            whole = read.values.dtype.kind in "iu"
+            remedy = "give floats, such as labels.astype(float)" if whole else "use another folder for them"
+            return f"labels are classes, but the labels here are targets of a regression; {remedy}"
+        if not read.are_classes and self.classification:
+            whole = np.array_equal(read.values, np.round(read.values))
+            remedy = "give whole numbers, such as labels.astype('Int64')" if whole else "use another folder for them"
+            return f"labels are floats, which are targets of a regression, but the labels here are classes; {remedy}"
+        if not read.are_classes and self._values["scalar"] is not None and (got := _width(read)) != self.outputs:
+            numbers = "1 number" if self.outputs == 1 else f"{self.outputs} numbers"
+            return f"labels must have {numbers} for each input, got {got}"
+        return None
 
-    def settle_outputs(self, outputs: int) -> None:
-        """Have at least so many outputs."""
-        if outputs > self.outputs:
-            self._change(outputs=outputs)
+    def settle_inputs(self, inputs: Inputs) -> None:
+        """Store what inputs are, just before the first label."""
+        if self._store.is_empty:
+            self._change(**self._describe(inputs))
+            self.inputs = inputs
+
+    def settle_classes(self, outputs: int) -> None:
+        """Store that labels are classes, and have at least so many outputs."""
+        most = max(outputs, self.outputs) if self.kind == "classes" else outputs
+        if (self.kind, self.outputs) != ("classes", most):
+            self._change(kind="classes", outputs=most, scalar=None)
+
+    def settle_targets(self, read: ReadLabels) -> None:
+        """Store that labels are targets, and how many numbers each has."""
+        if self.kind != "targets" or self._values["scalar"] is None:
+            self._change(kind="targets", scalar=read.values.ndim == 1, outputs=_width(read))
+
+    def reopen_kind(self) -> None:
+        """Let the next labels decide again what labels are."""
+        if self.kind is not None:
+            self._change(kind=None, outputs=2, scalar=None)
+
+    def forget_categories(self, used: Bool[np.ndarray, " numbers"]) -> None:
+        """Remove the names of categories from the encoder of frames; see `FrameEncoder.forget_categories`."""
+        assert isinstance(self.inputs.encoder, FrameEncoder)
+        self.inputs = Inputs(self.inputs.encoder.forget_categories(used), self.shape, self.dtype)
+        self._change(encoder=self._describe(self.inputs)["encoder"])
 
     def _find_encoder(self, encoder: Encoder | None, folder: Path) -> Encoder | None:
         stored = self._values["encoder"]
         if encoder is None:
             return None if stored is None else encoder_from(stored)
-        if not isinstance(encoder, Encoder):
-            raise InputError(f"encoder must have the methods encode and describe, got {encoder!r}")
-        if stored is None and self.shape is None:
-            self._change(encoder=_plain(encoder.describe()))
-        elif _plain(encoder.describe()) != stored:
+        check_encoder(encoder)
+        if self._store.is_empty:
+            self._change(encoder=make_plain(encoder.describe()), shape=None, dtype=None)
+            return encoder
+        if isinstance(encoder, FrameEncoder) and stored is not None and stored.get("encoder") == "frame":
+            encoder = _forget_as(encoder, encoder_from(stored))
+        if make_plain(encoder.describe()) != stored:
             raise InputError(f"encoder is {encoder.describe()}, but {folder} was made with {stored}; give that one")
         return encoder
+
+    def _describe(self, inputs: Inputs) -> dict[str, Any]:
+        encoder = None if inputs.encoder is None else make_plain(inputs.encoder.describe())
+        return {"encoder": encoder, "shape": inputs.shape and list(inputs.shape), "dtype": inputs.dtype}
 
     def _change(self, **changes: Any) -> None:
         values = {**self._values, **changes}
@@ -148,8 +175,21 @@ class Setup:
         self._values = values
 
 
-def _plain(value: Any) -> Any:
-    """A value as it comes back from JSON."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, (list, tuple)) else value
+def check_encoder(encoder: Encoder | None) -> None:
+    """Refuse what is no encoder."""
+    if encoder is not None and not isinstance(encoder, Encoder):
+        raise InputError(f"encoder must have the methods encode and describe, got {encoder!r}")
+
+
+def _forget_as(encoder: FrameEncoder, stored: Any) -> FrameEncoder:
+    """An encoder without the names of categories that the stored one has forgotten, if it is the same otherwise."""
+    if [len(column.categories) for column in encoder.columns] != [len(column.categories) for column in stored.columns]:
+        return encoder
+    kept = [np.array([name is not None for name in column.categories], bool) for column in stored.columns]
+    return FrameEncoder(
+        tuple(column.forget_categories(used) for column, used in zip(encoder.columns, kept, strict=True))
+    )
+
+
+def _width(read: ReadLabels) -> int:
+    return int(np.prod(read.values.shape[1:], dtype=np.int64))

@@ -51,7 +51,7 @@ def open_store(folder: Path) -> Store:
             if not folder.exists():
                 folder.mkdir(parents=True)
                 sync_folder(folder.parent)
-        closing.enter_context(only_writer(folder, "try again"))
+        closing.enter_context(only_writer(folder, "try again", "close it first, life.close()"))
         if any((folder / SEGMENTS).glob("*.bin")) and not (path.exists() and path.stat().st_size):
             raise DataError(
                 f"{path} is missing, but {folder / SEGMENTS} is not empty; put the whole folder back from a backup, or "
@@ -96,6 +96,11 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there has never been an example."""
+        return self._end == 0
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -13,18 +13,20 @@ from jaxtyping import Float, Int
 from matplotlib.figure import Figure
 
 from anyshot.errors import InputError
-from anyshot.lifelong.advice import STOP_LEVEL, Advice, advise
+from anyshot.lifelong.advice import STOP_LEVEL, Advice, advise, check_request
+from anyshot.lifelong.arguments import check_count, check_interval, check_labels, check_new_file, spread_random
 from anyshot.lifelong.estimates import Estimate, estimate_own
 from anyshot.lifelong.experts import Experts
 from anyshot.lifelong.exporting import export_task
 from anyshot.lifelong.home import Home
+from anyshot.lifelong.labelling import check_fit, check_one_each, number_labels
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import Looks, to_json
 from anyshot.lifelong.pictures import plot_task
 from anyshot.lifelong.progress import EXPERTS, Fact, tabulate
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.suggestions import Choice, How, choose
-from anyshot.tasks.labels import ClassNames, read_labels
+from anyshot.tasks.labels import ClassNames
 
 
 class Task:
@@ -67,11 +69,13 @@ class Task:
     @property
     def weights(self) -> dict[str, float]:
         """How much each expert counts in predictions."""
+        self._check_there()
         return dict(zip(EXPERTS, self._record.progress.mixture.weights.tolist(), strict=True))
 
     @property
     def table(self) -> pd.DataFrame:
         """A row for each label: what was predicted before it was seen, and the loss of each expert."""
+        self._check_there()
         record = self._record
         return tabulate(record.start, record.facts, record.y, record.classes, record.ids)
 
@@ -100,23 +104,23 @@ class Task:
             The numbers of the new labels, for `correct` and `delete`.
         """
         home = self._home
-        home.check_open()
+        self._check_there()
         if self.closed:
-            raise InputError(f"task {self.name!r} is closed; open it again with life.task({self.name!r})")
-        read = read_labels("labels", labels)
-        with home.changing:
-            if home.setup.kind is not None:
-                home.setup.settle_kind(classification=read.are_classes)  # refused before anything is written
-            rows = home.encode(x)
-            if len(rows) != len(read.labelled):
-                raise InputError(f"labels must be one for each input, got {len(read.labelled)} for {len(rows)} inputs")
-            drawn = _spread(random, len(rows))[read.labelled]
-            rows, values = rows[read.labelled], read.values
+            raise InputError(f"task {self.name!r} is closed; open it again with task.reopen()")
+        read = check_labels(labels)
+        with home.changing:  # nothing is written before all is checked
+            rows, inputs = home.setup.encode(x)
+            check_one_each(len(read.labelled), len(rows), "input")
+            drawn = spread_random(random, len(rows))[read.labelled]
+            rows = rows[read.labelled]
             if not len(rows):
                 return np.zeros(0, np.int64)
-            home.setup.settle_kind(classification=read.are_classes)
-            y = self._number(values)
+            check_fit(home, self._record, read)
+            home.settle(inputs, read)
+            y = number_labels(home, self._record, read)
             learning = self._learning()
+            if not self.labels:
+                self._looks.drop()  # of an attempt that failed
             self._looks.keep(learning.now)
             predicted = self._experts.predict(learning, rows)
             facts = [Fact.of(predicted[:, place], bool(drawn[place])) for place in range(len(rows))]
@@ -132,13 +136,16 @@ class Task:
             ids: the numbers that `observe` returned.
             labels: the right ones.
         """
-        self._home.check_open()
+        self._check_there()
         with self._home.changing:
-            places, read = self._record.find(ids), read_labels("labels", labels)
-            self._home.setup.settle_kind(classification=read.are_classes)
-            if len(read.values) != len(places):
-                raise InputError(f"labels must be one for each id, got {len(read.values)} for {len(places)} ids")
-            self._record.correct(places, self._number(read.values))
+            places, read = self._record.find(ids), check_labels(labels)
+            if not read.labelled.all():
+                raise InputError("labels must not be missing; use delete for labels that must go")
+            check_one_each(len(read.values), len(places), "id")
+            if not len(places):
+                return
+            check_fit(self._home, self._record, read)
+            self._record.correct(places, number_labels(self._home, self._record, read))
             self._home.labels_changed(self._record)
 
     def delete(self, ids: Sequence[int] | np.ndarray) -> None:
@@ -147,19 +154,32 @@ class Task:
         Args:
             ids: the numbers that `observe` returned.
         """
-        self._home.check_open()
+        self._check_there()
         with self._home.changing:
             self._record.delete(self._record.find(ids))
             self._looks.drop()  # labels that would judge them are gone
             self._home.labels_changed(self._record)
 
     def close(self) -> None:
-        """Take no more labels. What was seen of the task helps to estimate the accuracy on later ones."""
-        self._home.check_open()
+        """Take no more labels. What was seen of the task helps to estimate the accuracy on later ones.
+
+        A closed task still predicts. Closing it again changes nothing.
+        """
+        self._check_there()
         with self._home.changing:
-            looks = [to_json(look) for look in self._looks.judge(self._learning())] if self.labels else []
-            self._record.change(closed=True, looks=looks)
+            if self.closed:
+                return
+            new = [to_json(look) for look in self._looks.judge(self._learning())] if self.labels else []
+            looks = {look["labels"]: look for look in [*self._record.info["looks"], *new]}  # it may have been reopened
+            self._record.change(closed=True, looks=[looks[count] for count in sorted(looks)])
             self._looks.drop()
+
+    def reopen(self) -> None:
+        """Take labels again after `close`. What was seen of the task until then is kept for when it is closed again."""
+        self._check_there()
+        with self._home.changing:
+            if self.closed:
+                self._record.change(closed=False)
 
     def estimate(self, unlabelled: Any = None, *, level: float = 0.9, largest: float | int = 1.0) -> Estimate:
         """How good predictions are, without a test set. May be asked at any time, as often as you like.
@@ -169,6 +189,8 @@ class Task:
             level: of the intervals.
             largest: in a regression, the largest squared error; larger ones count as this.
         """
+        self._check_there()
+        check_interval(level, largest)
         own, count = estimate_own(self.table, level, float(largest))
         found, past = self._home.past(), None
         if found.across is not None and self._home.learning is not None:
@@ -194,6 +216,7 @@ class Task:
             unlabelled: inputs of this task, as for `estimate`.
             largest: in a regression, the largest squared error, as for `estimate`.
         """
+        check_request(target, price, budget, self._home.setup.measure)
         estimate = self.estimate(unlabelled, level=STOP_LEVEL, largest=largest)
         own, curves = (estimate.own.low, estimate.own.high), self._home.past().curves
         asked = {"target": float(target), "price": float(price), "budget": float(budget)}
@@ -214,19 +237,22 @@ class Task:
             how: "random"; "uncertainty", where the prediction is least certain; or "disagreement", where what was
                 learned from all tasks and the model from scratch differ most.
         """
-        rows = self._home.encode(unlabelled)
+        self._check_there()
+        count = check_count("n", n)
         self._check_classes()
+        rows = self._home.encode(unlabelled)
         weights, predicted = self._record.progress.mixture.weights, self._experts.predict(self._learning(), rows)
         rng = np.random.default_rng([self._home.setup.learner.seed, self._record.number, self.labels])
         since = next((place for place, fact in enumerate(reversed(self._record.facts)) if fact.random), self.labels)
-        return choose(n, predicted, weights, how, rng, self._home.setup.measure, since_random=since)
+        return choose(count, predicted, weights, how, rng, self._home.setup.measure, since_random=since)
 
     def plot(self, level: float = 0.9) -> Figure:
         """A figure: how good predictions were before labels were seen, with an interval, and the experts' weights."""
+        check_interval(level, largest=1.0)
         return plot_task(self.table, f"{self.name}: {self.labels} labels", level)
 
     def _repr_html_(self) -> str:
-        estimate = escape(str(self.estimate())) if self._home.open else ""
+        estimate = escape(str(self.estimate())) if self._home.open and not self._record.forgotten else ""
         return f"<p><b>{escape(self.name)}</b>: {self.labels} labels; {estimate}</p>"
 
     def export(self, path: str | Path) -> Path:
@@ -242,13 +268,22 @@ class Task:
         arrays, it is what the encoder makes of them, which about["encoder"] describes. JAX reads such files for six
         months of its later versions.
         """  # noqa: D415
-        export_task(self._home, self._record, Path(path))
-        return Path(path)
+        self._check_there()
+        checked = check_new_file(path)
+        export_task(self._home, self._record, checked)
+        return checked
 
     def _mix(self, x: Any) -> np.ndarray:
-        rows = self._home.encode(x)
+        self._check_there()
         self._check_classes()
+        rows = self._home.encode(x)
         return self._record.progress.combine(self._experts.predict(self._learning(), rows))
+
+    def _check_there(self) -> None:
+        """Refuse to work on a folder that was closed, or on a task that was forgotten."""
+        self._home.check_open()
+        if self._record.forgotten:
+            raise InputError(f"task {self.name!r} was forgotten; begin one with life.task({self.name!r})")
 
     def _check_classes(self) -> None:
         setup = self._home.setup
@@ -262,24 +297,3 @@ class Task:
         learning = self._home.learning
         assert learning is not None, "inputs and labels are known by now"
         return learning
-
-    def _number(self, values: np.ndarray) -> np.ndarray:
-        """Numbers of classes, with new classes added, or targets."""
-        if not self._home.setup.classification:
-            return self._home.setup.settle_targets(values)
-        kinds = {(type(name), name) for name in self.classes}
-        new = [name for name in dict.fromkeys(values.tolist()) if (type(name), name) not in kinds]
-        if new and self._record.info["fixed"]:
-            known = ", ".join(map(repr, self.classes))
-            raise InputError(f"labels holds {new[0]!r}, but the classes of task {self.name!r} are {known}")
-        if new:
-            self._home.add_classes(self._record, new)
-        return ClassNames(tuple(self.classes)).encode(values).astype(np.int64)
-
-
-def _spread(random: bool | np.ndarray, count: int) -> np.ndarray:
-    """Whether each of `count` inputs was drawn at random."""
-    drawn = np.asarray(random)
-    if drawn.dtype != bool or drawn.shape not in ((), (count,)):
-        raise InputError(f"random must be True, False or one of these for each of {count} inputs, got {random!r}")
-    return np.broadcast_to(drawn, (count,))

@@ -16,12 +16,13 @@ LOCK = "lock"
 
 
 @contextmanager
-def only_writer(folder: Path, again: str = AGAIN) -> Iterator[None]:
+def only_writer(folder: Path, again: str = AGAIN, own: str = "wait for it or stop it") -> Iterator[None]:
     """Be the only writer of `folder`; raises `DataError` if another process is.
 
     The system holds the lock and lets go of it when the process ends, however it ends: the lock of a dead process is
     free. The file stays for good: whoever removed it could remove one that another process had just locked. It says
-    who holds the lock, for the message only. `again` is what to do once a full or read-only disk can be written.
+    who holds the lock, for the message only. `again` is what to do once a full or read-only disk can be written, `own`
+    what to do if it is this process that holds the lock.
     """
     try:
         import fcntl
@@ -35,7 +36,9 @@ def only_writer(folder: Path, again: str = AGAIN) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataError(f"{folder} is being written by {_holder(handle)}; wait for it or stop it") from None
+            if (holder := _holder(handle)) == _name_process():
+                raise DataError(f"{folder} is open already in this process ({holder}); {own}") from None
+            raise DataError(f"{folder} is being written by {holder}; wait for it or stop it") from None
         except OSError as error:
             raise DataError(
                 f"cannot lock {folder}: {error.strerror or error}; its file system may have no locks: choose a folder "
@@ -43,10 +46,14 @@ def only_writer(folder: Path, again: str = AGAIN) -> Iterator[None]:
             ) from error
         with writing(folder, again):
             os.ftruncate(handle, 0)
-            write_all(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+            write_all(handle, f"{_name_process()}\n".encode())
         yield
     finally:
         os.close(handle)
+
+
+def _name_process() -> str:
+    return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _holder(handle: int) -> str:

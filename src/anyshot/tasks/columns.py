@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,8 @@ class Column:
         kind: what it holds. A column that was empty when it was fitted is not encoded.
         center: is subtracted from numbers; also what a missing number is taken for.
         scale: by which they are then divided.
-        categories: each is a column of zeros and ones; other values are zeros in all of them.
+        categories: each is a column of zeros and ones; other values are zeros in all of them. One that is None had a
+            name that was forgotten: its column is zeros.
         words: the number of columns that the words of a text are hashed to.
         missing: whether one more column of zeros and ones says where a value is missing.
     """
@@ -62,7 +63,7 @@ class Column:
     kind: Kind
     center: float = 0.0
     scale: float = 1.0
-    categories: tuple[Label, ...] = ()
+    categories: tuple[Label | None, ...] = ()
     words: int = 0
     missing: bool = False
 
@@ -97,7 +98,8 @@ class Column:
     def names(self) -> list[str]:
         """What the numbers that it is encoded to mean."""
         if self.kind == "category":
-            names = [f"{self.name}={category}" for category in self.categories]
+            known = self.categories
+            names = [f"{self.name} forgotten" if name is None else f"{self.name}={name}" for name in known]
         elif self.kind == "text":
             names = [f"{self.name} word {number}" for number in range(self.words)]
         else:
@@ -119,6 +121,11 @@ class Column:
             encoded = self._encode_numbers(_as_numbers(values, self.kind))[:, None]
         return np.concatenate([encoded, ~there[:, None]], axis=1, dtype=np.float32) if self.missing else encoded
 
+    def forget_categories(self, used: Bool[np.ndarray, " width"]) -> Column:
+        """The same column without the names of the categories that are not used."""
+        kept = zip(self.categories, used, strict=False)  # one more of `used` is for missing values
+        return replace(self, categories=tuple(name if keep else None for name, keep in kept))
+
     def _encode_categories(
         self, values: pd.Series, there: Bool[np.ndarray, " n"]
     ) -> Float32[np.ndarray, "n categories"]:
@@ -126,7 +133,8 @@ class Column:
         numbers = {category: number for number, category in enumerate(self.categories)}
         plain = _plain_values(values)
         strings = {isinstance(value, str) for value in plain}
-        if strings - {isinstance(category, str) for category in self.categories}:
+        known = {isinstance(category, str) for category in self.categories if category is not None}
+        if known and strings - known:
             now, then = ("strings", "numbers") if True in strings else ("numbers", "strings")
             raise InputError(f"column {self.name!r} holds {now}, but the encoder was fitted on {then}; convert them")
         for row, value in zip(np.flatnonzero(there), plain, strict=True):
@@ -184,7 +192,9 @@ def _plain_values(values: pd.Series) -> list[Label]:
     objects = values.to_numpy(object)[values.notna().to_numpy(bool)].tolist()
     plain = [value.item() if isinstance(value, np.generic) else value for value in objects]
     if odd := {type(value).__name__ for value in plain if not isinstance(value, (str, int, float))}:
-        raise InputError(f"column {values.name!r} has a {min(odd)} as a category; convert it to strings or numbers")
+        raise InputError(
+            f"column {values.name!r} has an object of type {min(odd)} as a category; convert it to strings or numbers"
+        )
     return plain
 
 

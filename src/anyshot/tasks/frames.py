@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float32
+from jaxtyping import Bool, Float32
 
 from anyshot.errors import InputError
 from anyshot.limits import MOST_SIZE, check_whole
@@ -44,7 +44,14 @@ class FrameEncoder:
     columns: tuple[Column, ...]
 
     @classmethod
-    def fit(cls, frame: pd.DataFrame, *, kinds: Mapping[str, str] | None = None, words: int = 256) -> FrameEncoder:
+    def fit(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        kinds: Mapping[str, str] | None = None,
+        words: int = 256,
+        name: str = "frame",
+    ) -> FrameEncoder:
         """An encoder for frames like this one.
 
         Args:
@@ -52,16 +59,17 @@ class FrameEncoder:
             kinds: of columns that are not what they look like: "number", "boolean", "date", "duration", "category" or
                 "text". Whole numbers may be a category, strings a category or a text.
             words: the number of columns that the words of a text are hashed to.
+            name: of the frame, for sentences.
         """
         check_whole("words", words, 1, MOST_SIZE)
-        named = _name_columns(frame, "frame")
+        named = _name_columns(frame, name)
         if not len(named):
-            raise InputError("frame has no rows; give at least one")
+            raise InputError(f"{name} has no rows; give at least one")
         if unknown := (kinds or {}).keys() - set(named.columns):
-            raise InputError(f"kinds names the column {min(unknown)!r}, but {_list_columns('frame', named)}")
-        columns = tuple(Column.fit(named[name], (kinds or {}).get(name), words) for name in named.columns)
+            raise InputError(f"kinds names the column {min(unknown)!r}, but {_list_columns(name, frame)}")
+        columns = tuple(Column.fit(named[column], (kinds or {}).get(column), words) for column in named.columns)
         if not any(column.names for column in columns):
-            raise InputError(f"frame has no column with values to encode; {_list_columns('it', named)}")
+            raise InputError(f"{name} has no column with values to encode; {_list_columns('it', frame)}")
         return cls(columns)
 
     @property
@@ -77,8 +85,20 @@ class FrameEncoder:
             name: of the frame, for sentences.
         """
         named = _name_columns(examples, name)
-        _check_columns(named, [column.name for column in self.columns], name)
+        _check_columns(examples, [column.name for column in self.columns], name)
         return np.concatenate([column.encode(named[column.name]) for column in self.columns], axis=1)
+
+    def forget_categories(self, used: Bool[np.ndarray, " numbers"]) -> FrameEncoder:
+        """The same encoder without the names of some categories. Their numbers stay, and are 0 from now on.
+
+        Args:
+            used: for each number of an encoded row, whether its category keeps its name; not used for other numbers.
+        """
+        columns, start = [], 0
+        for column in self.columns:
+            columns.append(column.forget_categories(used[start : start + len(column.names)]))
+            start += len(column.names)
+        return FrameEncoder(tuple(columns))
 
     def describe(self) -> dict[str, Any]:
         """Everything that the encoder knows, in JSON values."""
@@ -114,7 +134,7 @@ def read_frames(
     for task, frame in name_tasks("frames", frames, "DataFrame").items():
         what = f"the frame of task {task!r}"
         named = _name_columns(frame, what)
-        _check_columns(named, targets, f"target names a column that is missing: {what}")
+        _check_columns(frame, targets, f"target names a column that is missing: {what}")
         chosen = named[targets[0]] if isinstance(target, str) else named[targets]
         inputs[task] = named.drop(columns=targets)
         labels[task] = read_task_labels(task, chosen, len(named), inputs[task].shape)
@@ -142,7 +162,9 @@ def _join_train_rows(frames: Mapping[str, pd.DataFrame], split: SplitRows) -> pd
 def _name_columns(frame: Any, name: str) -> pd.DataFrame:
     """The frame with strings as names of its columns."""
     if not isinstance(frame, pd.DataFrame):
-        raise InputError(f"{name} must be a pandas DataFrame, got a {type(frame).__name__}; see pd.DataFrame")
+        raise InputError(
+            f"{name} must be a pandas DataFrame, got an object of type {type(frame).__name__}; see pd.DataFrame"
+        )
     named = frame.set_axis([str(column) for column in frame.columns], axis=1)
     twice = named.columns[named.columns.duplicated()]
     if len(twice):
@@ -151,8 +173,10 @@ def _name_columns(frame: Any, name: str) -> pd.DataFrame:
 
 
 def _check_columns(frame: pd.DataFrame, wanted: Sequence[str], name: str) -> None:
+    """Refuse a frame without some of these columns. The names that it has are shown as they are, such as 0 or '0'."""
+    there = {str(column) for column in frame.columns}
     for column in wanted:
-        if column not in frame.columns:
+        if column not in there:
             raise InputError(f"{name} has no column {column!r}; {_list_columns('it', frame)}")
 
 

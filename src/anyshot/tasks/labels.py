@@ -187,7 +187,7 @@ def _read_objects(name: str, array: np.ndarray, is_category: bool) -> ReadLabels
     values = [value.item() if isinstance(value, np.generic) else value for value in array[~missing].tolist()]
     kinds = {next((kind for kind in KINDS if issubclass(given, kind)), given) for given in set(map(type, values))}
     if odd := kinds - KINDS.keys():
-        raise InputError(f"{name} holds a {min(kind.__name__ for kind in odd)}; {WHAT_IS_RIGHT}")
+        raise InputError(f"{name} holds an object of type {min(kind.__name__ for kind in odd)}; {WHAT_IS_RIGHT}")
     are_targets = float in kinds and not is_category
     if str in kinds and (are_targets or array.ndim > 1):
         found = " and ".join(words for kind, words in KINDS.items() if kind in kinds)
