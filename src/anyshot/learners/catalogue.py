@@ -58,6 +58,10 @@ LEARNERS = Registry(
         "protonet": Entry(
             "incremental prototypical networks; classification only (section 6.2)", "anyshot.learners.protonet:ProtoNet"
         ),
+        "ridge-head": Entry(
+            "ridge regression on learned features, adapted in closed form (not in the paper)",
+            "anyshot.learners.ridge_head:RidgeHead",
+        ),
         "scratch": Entry(
             "logistic or ridge regression from scratch on each task's own labels, a baseline",
             "anyshot.learners.scratch:Scratch",
@@ -103,6 +107,17 @@ def hyperparameters_of(name: str) -> type[Any]:
     5
     """
     return _learner_class(name, LEARNERS.find(name).load()).hyperparameters
+
+
+def has_features(name: str) -> bool:
+    """Whether a learner makes features of inputs.
+
+    >>> has_features("ridge-head"), has_features("toe")
+    (True, False)
+    """
+    from anyshot.learners.learner import Learner
+
+    return _learner_class(name, LEARNERS.find(name).load()).features is not Learner.features
 
 
 def build_learner(spec: LearnerSpec, hyperparameters: Mapping[str, Any]) -> Learner:

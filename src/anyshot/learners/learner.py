@@ -85,6 +85,10 @@ class Learner(eqx.Module):
         """The state with `memory` as its memory of earlier tasks. Called before each evaluation."""
         return state
 
+    def features(self, state: State, x: PyTree[Array]) -> Float[Array, "n features"] | None:
+        """Numbers that say of each input what was learned about such inputs; None if the learner has none."""
+        return None
+
     def rates(self, state: State) -> dict[str, Float[Array, "..."]]:
         """The inner step sizes: `alpha` for s = 0..M, and `beta` and `eta` if the learner has them."""
         return {}

@@ -102,13 +102,13 @@ class Engine:
 
     def predict(self, state: PyTree[Any], support: Shots, x: np.ndarray) -> np.ndarray:
         """The outputs for each input."""
-        parts = []
-        for start in range(0, len(x), QUERIES[-1]):
-            some = x[start : start + QUERIES[-1]]
-            size = next(size for size in QUERIES if size >= len(some))
-            padded = np.concatenate([some, np.zeros((size - len(some), *some.shape[1:]), some.dtype)])
-            parts.append(np.asarray(_predict(self.learner, state, support, padded))[: len(some)])
-        return np.concatenate(parts) if parts else np.zeros((0, self.problem.outputs), np.float32)
+        return _map_parts(lambda some: _predict(self.learner, state, support, some), x)
+
+    def features(self, state: PyTree[Any], x: np.ndarray) -> np.ndarray | None:
+        """The learner's features of each input; None if it has none."""
+        if type(self.learner).features is Learner.features:
+            return None
+        return _map_parts(lambda some: _features(self.learner, state, some), x)
 
     def _sizes(self, tasks: Sequence[Labelled]) -> Sizes:
         most = max((task.count for task in tasks), default=0)
@@ -148,6 +148,17 @@ class Engine:
         return Shots(jnp.asarray(x), jnp.asarray(y), jnp.asarray(count, jnp.int32))
 
 
+def _map_parts(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
+    """Rows for each input, by a function of several. It is called with few different sizes."""
+    parts = []
+    for start in range(0, max(len(x), 1), QUERIES[-1]):
+        some = x[start : start + QUERIES[-1]]
+        size = next(size for size in QUERIES if size >= len(some))
+        padded = np.concatenate([some, np.zeros((size - len(some), *some.shape[1:]), some.dtype)])
+        parts.append(np.asarray(function(padded))[: len(some)])
+    return np.concatenate(parts)
+
+
 def make_buffer(tasks: Sequence[Labelled]) -> Buffer:
     """How many labels of each task have arrived, in arrays whose size is a power of two."""
     size = max(LEAST_POSITIONS, 1 << max(len(tasks) - 1, 0).bit_length())
@@ -180,6 +191,11 @@ def _draw_support(sizes: Sizes, protocol: OnlineProtocol, all_labels: bool, coun
 @eqx.filter_jit
 def _update(learner: Learner, state: PyTree[Any], drawn: Drawn, key: Any) -> Any:
     return learner.update(state, drawn, key)
+
+
+@eqx.filter_jit
+def _features(learner: Learner, state: PyTree[Any], x: Any) -> Any:
+    return learner.features(state, x)
 
 
 @eqx.filter_jit

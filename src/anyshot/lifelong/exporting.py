@@ -20,8 +20,9 @@ from anyshot.errors import InputError
 from anyshot.lifelong.experts import Experts
 from anyshot.lifelong.from_scratch import FromScratch
 from anyshot.lifelong.home import Home
-from anyshot.lifelong.learning import Learning
-from anyshot.lifelong.progress import EXPERTS
+from anyshot.lifelong.learning import Learned, Learning
+from anyshot.lifelong.on_features import OnFeatures
+from anyshot.lifelong.progress import name_experts
 from anyshot.lifelong.record import Record
 from anyshot.runs.files import replace_file, writing
 from anyshot.version import __version__
@@ -36,7 +37,7 @@ def export_task(home: Home, record: Record, path: Path) -> None:
     """Write the predictor of a task as it is now.
 
     The file is a zip with two entries. `predictor.bin` is a program of `jax.export` for any number of inputs, on any
-    platform that JAX has. In it are the adapted network, the linear model and their weights, all as numbers; it holds
+    platform that JAX has. In it are the adapted network, the linear models and their weights, all as numbers; it holds
     no examples. `about.json` says what goes in and comes out. See `Task.export` for how to load it. JAX promises to
     read such a program for six months of later versions.
 
@@ -53,8 +54,11 @@ def export_task(home: Home, record: Record, path: Path) -> None:
                 f"there is nothing to export yet: the inputs or the classes of task {record.name!r} are not known; "
                 "observe labels, or predict, first"
             )
-        scratch, weights = Experts(record, home.store).fit_scratch(learning), record.progress.mixture.weights
-        by_learner = _bake_learner(learning, record)
+        learned, weights = learning.now, record.progress.mixture.weights
+        linear = Experts(record, home.store).fit(learning, learned)
+        experts = [_bake_learner(learning, learned, record), _translate_scratch(linear.scratch)]
+        if linear.on_features is not None:
+            experts.append(_translate_on_features(linear.on_features, learned))
         about = {
             "format": FORMAT,
             "task": record.name,
@@ -62,12 +66,13 @@ def export_task(home: Home, record: Record, path: Path) -> None:
             "kind": setup.kind,
             "classes": record.classes,
             **{name: setup.describe()[name] for name in ("shape", "dtype", "scalar", "encoder")},
-            "weights": dict(zip(EXPERTS, weights.tolist(), strict=True)),
+            "weights": name_experts(weights),
             "versions": {"anyshot": __version__, "jax": jax.__version__},
         }
 
     def predict(x: Shaped[Array, "n ..."]) -> Float[Array, "n ..."]:
-        mixed = weights[0] * jax.vmap(by_learner)(x) + weights[1] * jax.vmap(_translate_scratch(scratch))(x)
+        each = jnp.stack([jax.vmap(expert)(x).astype(jnp.float32) for expert in experts])
+        mixed = jnp.tensordot(jnp.asarray(weights, jnp.float32), each, axes=1, precision=lax.Precision.HIGHEST)
         return (mixed[:, 0] if setup.kind == "targets" and setup.scalar else mixed).astype(jnp.float32)
 
     example = jax.ShapeDtypeStruct((*export.symbolic_shape("n"), *learning.shape), np.dtype(learning.dtype))
@@ -75,9 +80,9 @@ def export_task(home: Home, record: Record, path: Path) -> None:
     _write_zip(path, {"predictor.bin": bytes(program), "about.json": json.dumps(about, indent=1).encode()})
 
 
-def _bake_learner(learning: Learning, record: Record) -> Predict:
+def _bake_learner(learning: Learning, learned: Learned, record: Record) -> Predict:
     """The learner adapted to the labels. What does not depend on the input is computed now."""
-    learned, slots = learning.now, np.array(record.info["slots"], np.int32)
+    slots = np.array(record.info["slots"], np.int32)
     support = learning.support(record.labelled(), learned)
 
     def predict(x: Array) -> Array:
@@ -91,13 +96,34 @@ def _bake_learner(learning: Learning, record: Record) -> Predict:
 
 def _translate_scratch(scratch: FromScratch) -> Predict:
     """`FromScratch.predict` for JAX."""
+    on_numbers = _translate_linear(scratch)
+    return lambda x: on_numbers(_flatten(x))
+
+
+def _translate_on_features(linear: OnFeatures, learned: Learned) -> Predict:
+    """`OnFeatures.predict` for JAX."""
+    on_numbers = _translate_linear(linear.linear)
+
+    def predict(x: Array) -> Array:
+        features = learned.engine.learner.features(learned.state, x[None])
+        assert features is not None, "the learner has features"
+        return on_numbers(jnp.concatenate([_flatten(x), linear.scale * features[0]]))
+
+    return predict
+
+
+def _flatten(x: Shaped[Array, "..."]) -> Float[Array, " numbers"]:
+    return x.reshape(-1) / 255 if x.dtype == jnp.uint8 else x.reshape(-1)
+
+
+def _translate_linear(scratch: FromScratch) -> Predict:
+    """The linear model, as a function of a vector of numbers."""
     model, prior = scratch.model, jnp.asarray(scratch.prior)
     if model is None:
         return lambda x: prior
     weight, bias = jnp.asarray(model.coef_), jnp.asarray(model.intercept_)
 
-    def predict(x: Array) -> Array:
-        flat = x.reshape(-1) / 255 if x.dtype == jnp.uint8 else x.reshape(-1)
+    def predict(flat: Array) -> Array:
         outputs = jnp.matmul(weight, flat, precision=lax.Precision.HIGHEST) + bias
         if isinstance(model, Ridge):
             return outputs

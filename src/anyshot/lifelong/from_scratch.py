@@ -43,8 +43,14 @@ class FromScratch:
         return found
 
 
-def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int) -> FromScratch:
+def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int, strength: float = 1.0) -> FromScratch:
     """Fit logistic regression.
+
+    Args:
+        x: inputs.
+        labels: the number of the class of each.
+        classes: how many there are.
+        strength: how large weights may become: scikit-learn's C.
 
     >>> model = fit_classes(np.array([[0.0], [1.0], [4.0]]), np.array([0, 0, 1]), classes=3)
     >>> print(model.predict(np.array([[0.0], [4.0]])).round(2))
@@ -57,7 +63,7 @@ def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int) -> FromScratch:
         # Problems are small: one thread is faster than several that wait for each other, most of all on a busy machine.
         with warnings.catch_warnings(), _threads().limit(limits=1):
             warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred steps are enough for a comparison
-            model = LogisticRegression().fit(flatten(x), labels)
+            model = LogisticRegression(C=strength).fit(flatten(x), labels)
     return FromScratch(model, prior, len(labels))
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from anyshot.errors import InputError
+from anyshot.learners.catalogue import has_features
 from anyshot.lifelong.contents import StoredTask, check_name
 from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.estimates import Past
@@ -18,7 +19,7 @@ from anyshot.lifelong.inputs import Inputs
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import from_json as looks_from_json
 from anyshot.lifelong.mixture import learn_prior
-from anyshot.lifelong.record import FIRST, NEW, Record
+from anyshot.lifelong.record import NEW, Record
 from anyshot.lifelong.setup import Setup
 from anyshot.lifelong.slots import choose_slots, count_outputs
 from anyshot.lifelong.snapshots import (
@@ -36,6 +37,7 @@ from anyshot.tasks.labels import ReadLabels
 
 SNAPSHOTS = "snapshots"
 ROWS_AT_ONCE = 4096
+FIRST = {False: [0.1, 0.9], True: [0.1, 0.6, 0.3]}  # without and with features: at first little has been learned
 PRIOR_LABELS, PRIOR_TASKS = 5, 20  # the first labels of the last tasks say how to weigh the experts at first
 
 
@@ -129,12 +131,13 @@ class Home:
 
     def _learn_prior(self) -> list[float]:
         """The experts' weights before the first label of a new task: how they did on the first labels of past ones."""
+        first = FIRST[has_features(self.setup.learner.learner)]
         past = [record for record in self.records.values() if record.count >= PRIOR_LABELS]
         sums = [
             record.start.follow(record.facts[:PRIOR_LABELS], record.y[:PRIOR_LABELS]).mixture.losses
             for record in past[-PRIOR_TASKS:]
         ]
-        return learn_prior(np.array(sums), np.array(FIRST)).tolist() if sums else FIRST
+        return learn_prior(np.array(sums), np.array(first)).tolist() if sums else first
 
     def add_classes(self, record: Record, names: list[Any]) -> None:
         """Give outputs to new classes of a task. The learner gets more outputs if it has too few."""

@@ -44,7 +44,7 @@ class LearnerSettings:
         seed: of the initial weights and of every draw.
     """
 
-    learner: str = "ftml-vs"
+    learner: str = "ridge-head"
     network: str | Mapping[str, Any] = "auto"
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     max_shots: int = 20
@@ -149,6 +149,11 @@ class Learning:
         """
         learned = learned or self.now
         return learned.engine.predict(learned.state, self.support(task, learned), x)
+
+    def features(self, x: np.ndarray, learned: Learned | None = None) -> np.ndarray | None:
+        """The learner's features of each input; None if it has none."""
+        learned = learned or self.now
+        return learned.engine.features(learned.state, x)
 
     def support(self, task: Labelled, learned: Learned | None = None) -> Shots:
         """The labels that predictions adapt to: all of a task, or M of them."""

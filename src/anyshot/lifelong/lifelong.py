@@ -41,7 +41,7 @@ class Lifelong:
 
     Args:
         folder: new, or of an earlier `Lifelong`.
-        learner: the method, by its name in the catalogue; by default ftml-vs, or the folder's.
+        learner: the method, by its name in the catalogue; by default ridge-head, or the folder's.
         network: "auto" takes one that suits the inputs; or a registered one by name, or with settings such as
             {"kind": "mlp", "hidden": (64,)}.
         encoder: makes arrays of inputs that are no arrays, such as `anyshot.tasks.ImageEncoder`. DataFrames need none.

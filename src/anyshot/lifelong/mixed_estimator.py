@@ -17,13 +17,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from anyshot.errors import InputError
 from anyshot.lifelong.from_scratch import fit_classes, fit_targets
 from anyshot.lifelong.pretrained import Pretrained
-from anyshot.lifelong.progress import EXPERTS, Fact, Progress
+from anyshot.lifelong.progress import Fact, Progress, name_experts
 from anyshot.limits import check_whole
 from anyshot.tasks.frames import FrameEncoder
 
 
 class MixedEstimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: checks of the inputs, and the mixture of the two experts."""
+    """What both estimators share: checks of the inputs, and the mixture of experts."""
 
     _kind: str  # "classes" or "targets"
     _x: np.ndarray
@@ -99,8 +99,8 @@ class MixedEstimator(BaseEstimator):  # type: ignore[misc]
                 self._progress = self._progress.follow(facts, y[part])
             self._x, self._y = np.concatenate([self._x, x[part]]), np.concatenate([self._y, y[part]])
         self._adapt()
-        weights = self._progress.mixture.weights.tolist()
-        self.weights_ = dict(zip(EXPERTS[-len(weights) :], weights, strict=True))
+        weights = self._progress.mixture.weights
+        self.weights_ = {"scratch": 1.0} if self._learner is None else name_experts(weights)
 
     def _split(self, count: int) -> list[slice]:
         """Parts of new labels, each at most as large as all labels before it, so that a few fits are enough."""
@@ -118,18 +118,16 @@ class MixedEstimator(BaseEstimator):  # type: ignore[misc]
         self._progress = Progress.start(prior, classification=self._kind == "classes")
 
     def _adapt(self) -> None:
-        """Fit both experts to the labels so far."""
+        """Fit the experts to the labels so far."""
         if self._learner is not None:
             self._learner.adapt(self._x, self._y)
-        self._scratch = (
-            fit_classes(self._x, self._y, len(self._numbers))
-            if self._kind == "classes"
-            else fit_targets(self._x, self._y, self._y.shape[1])
-        )
+        elif self._kind == "classes":
+            self._scratch = fit_classes(self._x, self._y, len(self._numbers))
+        else:
+            self._scratch = fit_targets(self._x, self._y, self._y.shape[1])
 
     def _predict_each(self, x: np.ndarray) -> Float[np.ndarray, "experts n outputs"]:
-        predicted = [] if self._learner is None else [self._learner.predict(x)]
-        return np.stack([*predicted, self._scratch.predict(x)])
+        return self._scratch.predict(x)[None] if self._learner is None else self._learner.predict(x)
 
     def _mix(self, X: Any) -> Float[np.ndarray, "n outputs"]:
         x = self._check_inputs(X)

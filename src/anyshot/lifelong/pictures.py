@@ -6,10 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from anyshot.lifelong.progress import EXPERTS
 from anyshot.lifelong.sequences import confidence_sequence
 
-NAMES = {"learner": "learned from all tasks", "scratch": "from scratch"}
+NAMES = {"learner": "learned from all tasks", "scratch": "from scratch", "features": "linear on features"}
 
 
 def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
@@ -26,8 +25,8 @@ def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
     numbers = np.arange(1, len(table) + 1)
     measure = "right" if "right" in table else "error"
     if len(table):
-        left.plot(numbers, table[measure].expanding().mean(), color="black", label="both, weighed")
-        for expert in EXPERTS:
+        left.plot(numbers, table[measure].expanding().mean(), color="black", label="all, weighed")
+        for expert in (name for name in NAMES if f"weight.{name}" in table):
             if f"{measure}.{expert}" in table:
                 left.plot(numbers, table[f"{measure}.{expert}"].expanding().mean(), ls="--", label=NAMES[expert])
             right.plot(numbers, table[f"weight.{expert}"], label=NAMES[expert])

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from anyshot.errors import DataError, InputError
 from anyshot.lifelong.engine import Labelled
-from anyshot.lifelong.experts import predict_adapted
+from anyshot.lifelong.experts import Linear, fit_linear, predict_adapted, predict_linear
 from anyshot.lifelong.learning import LearnerSettings, Learning
 from anyshot.lifelong.slots import choose_slots, count_outputs
 from anyshot.lifelong.snapshots import read_snapshot
@@ -30,13 +30,14 @@ class Pretrained:
         seed: decides which labels are used if there are more than the learner adapts to.
     """
 
-    prior: list[float]  # the weights of learner and linear model before the first label
+    prior: list[float]  # the weights of the experts before the first label
 
     def __init__(self, path: Path, kind: str, seed: int) -> None:
         self.path, self.seed = path, seed
         self.slots: dict[str, int] = {}  # the output of each class, by repr(name)
         self._x: np.ndarray = np.zeros(0)
         self._labels: np.ndarray = np.zeros(0, np.int64)
+        self._linear: Linear
         self._arrays, self._about = read_snapshot(path)
         if self._about.get("kind") != kind:
             raise InputError(f"pretrained must be a file that was learned from {kind}, but {path} knows other labels")
@@ -102,12 +103,14 @@ class Pretrained:
             labels: numbers of classes in the order in which these were added, or targets.
         """
         self._x, self._labels = x, labels
+        self._linear = fit_linear(x, labels, len(self.slots), self._learning, self._learning.now)
 
-    def predict(self, x: np.ndarray) -> Float[np.ndarray, "n outputs"]:
-        """The probabilities of the classes in the order in which they were added, or the targets."""
+    def predict(self, x: np.ndarray) -> Float[np.ndarray, "experts n outputs"]:
+        """The probabilities of the classes in the order in which they were added, or the targets, by each expert."""
         slots, labels = list(self.slots.values()), self._labels
         labels = np.array(slots, np.int32)[labels] if self._learning.classification else labels.astype(np.float32)
-        return predict_adapted(self._learning, Labelled(np.arange(len(labels)), labels), slots, x)
+        by_learner = predict_adapted(self._learning, Labelled(np.arange(len(labels)), labels), slots, x)
+        return np.stack([by_learner, *predict_linear(self._linear, self._learning, x, self._learning.now)])
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
         return self._x[rows]

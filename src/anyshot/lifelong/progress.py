@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from anyshot.lifelong.mixture import Mixture, smooth
 
-EXPERTS = ("learner", "scratch")
+EXPERTS = ("learner", "scratch", "features")  # the last only if the learner has features
 SCALE = 1.0  # of the errors in a regression that are expected at first
 
 
@@ -89,6 +89,15 @@ class Progress:
         return Progress(self.mixture.update(losses), np.concatenate([self.errors, new], axis=1)), losses
 
 
+def name_experts(values: np.ndarray) -> dict[str, Any]:
+    """The value of each expert, by its name.
+
+    >>> name_experts(np.array([0.2, 0.8]))
+    {'learner': 0.2, 'scratch': 0.8}
+    """
+    return dict(zip(EXPERTS, values.tolist(), strict=False))
+
+
 def tabulate(
     start: Progress, facts: Sequence[Fact], y: np.ndarray, classes: Sequence[Any], ids: np.ndarray
 ) -> pd.DataFrame:
@@ -106,13 +115,13 @@ def tabulate(
         weights, mixed = progress.mixture.weights, progress.combine(fact.predicted)
         before, (progress, losses) = progress.mixture.loss, progress.update(fact, label)
         row: dict[str, Any] = {"id": int(number), "random": fact.random, "loss": progress.mixture.loss - before}
-        row |= {f"loss.{name}": loss for name, loss in zip(EXPERTS, losses.tolist(), strict=True)}
-        row |= {f"weight.{name}": weight for name, weight in zip(EXPERTS, weights.tolist(), strict=True)}
+        row |= {f"loss.{name}": loss for name, loss in name_experts(losses).items()}
+        row |= {f"weight.{name}": weight for name, weight in name_experts(weights).items()}
         if classes:
             row |= {"label": classes[int(label)], "predicted": classes[int(mixed.argmax())]}
             row["right"] = bool(mixed.argmax() == label)
             tops = fact.predicted.argmax(axis=1)
-            row |= {f"right.{name}": bool(top == label) for name, top in zip(EXPERTS, tops, strict=True)}
+            row |= {f"right.{name}": bool(top == label) for name, top in name_experts(tops).items()}
         else:
             row |= {"label": label.tolist(), "predicted": mixed.tolist(), "error": float(np.mean((mixed - label) ** 2))}
         rows.append(row)

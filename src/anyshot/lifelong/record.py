@@ -17,8 +17,7 @@ from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.progress import Fact, Progress
 from anyshot.lifelong.store import Store
 
-FIRST = [0.1, 0.9]  # the experts' weights before any label: at first the learner has learned nothing
-NEW: dict[str, Any] = {"classes": [], "slots": [], "fixed": False, "looks": [], "prior": FIRST}
+NEW: dict[str, Any] = {"classes": [], "slots": [], "fixed": False, "looks": []}
 
 
 @dataclass(frozen=True, eq=False)

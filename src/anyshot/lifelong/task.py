@@ -23,7 +23,7 @@ from anyshot.lifelong.labelling import check_fit, check_one_each, number_labels
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import Looks, to_json
 from anyshot.lifelong.pictures import plot_task
-from anyshot.lifelong.progress import EXPERTS, Fact, tabulate
+from anyshot.lifelong.progress import Fact, name_experts, tabulate
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.suggestions import Choice, How, choose
 from anyshot.tasks.labels import ClassNames
@@ -70,7 +70,7 @@ class Task:
     def weights(self) -> dict[str, float]:
         """How much each expert counts in predictions."""
         self._check_there()
-        return dict(zip(EXPERTS, self._record.progress.mixture.weights.tolist(), strict=True))
+        return name_experts(self._record.progress.mixture.weights)
 
     @property
     def table(self) -> pd.DataFrame:
