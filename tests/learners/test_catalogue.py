@@ -32,6 +32,7 @@ OWN = {
     "a-gem": COMMON,
     "mann": COMMON | {"memory"},
     "protonet": COMMON | {"embedding", "remembered"},
+    "ridge-head": COMMON | {"features"},
     "scratch": {"regularisation"},
     "scratch-network": {"training_steps", "training_rate"},
     **dict.fromkeys(RULED, OF_FTML),

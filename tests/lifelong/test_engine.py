@@ -27,7 +27,8 @@ RULES: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ftml-vs", classification), ("ftml-vs", regression), ("toe", classification), ("a-gem", classification),
+    [("ridge-head", classification), ("ridge-head", regression), ("ftml-vs", classification), ("toe", classification),
+     ("a-gem", classification),
      ("protonet", classification)],
 )  # fmt: skip
 def test_the_same_events_give_the_same_predictions_as_in_the_online_loop(name: str, kind: Any) -> None:

@@ -14,8 +14,7 @@ TINY: dict[str, Any] = {
     "max_shots": 4,
     "tasks_per_update": 2,
     "meta_rate": 1e-2,
-    "inner_steps": 2,
-    "batching": "together",
+    "features": 4,
 }
 
 

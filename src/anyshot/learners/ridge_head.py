@@ -51,7 +51,7 @@ class Head(eqx.Module):
     """
 
     model: PyTree[Any]
-    mean: Float[Array, "features+1 outputs"]
+    mean: Float[Array, "rows outputs"]
     log_ridge: Float[Array, ""]
     log_scale: Float[Array, ""]
 
@@ -121,7 +121,7 @@ class RidgeHead(NetworkLearner):
         outputs = _matmul(_features(head.model, query), self._adapt(head, support.without_padding_content()))
         return jnp.exp(head.log_scale) * outputs if self.spec.problem.classification else outputs
 
-    def _adapt(self, head: Head, support: Shots) -> Float[Array, "features+1 outputs"]:
+    def _adapt(self, head: Head, support: Shots) -> Float[Array, "rows outputs"]:
         """W."""
         if support.size == 0:
             return head.mean
@@ -136,7 +136,7 @@ class RidgeHead(NetworkLearner):
         return head.mean + jax.scipy.linalg.solve(matrix, _matmul(phi.T, y - _matmul(phi, head.mean)), assume_a="pos")
 
 
-def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n features+1"]:
+def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n rows"]:
     """φ(x) of each input."""
     found = leaky_relu(jax.vmap(model)(x))
     constant = jnp.full((found.shape[0], 1), CONSTANT, found.dtype)

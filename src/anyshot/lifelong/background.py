@@ -28,7 +28,7 @@ def learn_in_background(home: Home, pause: float | int, save_every: float | int)
             saved = time.monotonic()
             while not stopping.is_set():
                 learning = home.learning
-                made = learning.learn(home.labelled, lambda made: made < 1) if learning else 0
+                made = learning.learn(home.labelled, lambda made: made < 1) if learning and home.updates_due else 0
                 if time.monotonic() - saved > save_every:
                     home.save()
                     saved = time.monotonic()

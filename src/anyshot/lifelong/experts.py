@@ -16,16 +16,18 @@ from anyshot.lifelong.on_features import OnFeatures, fit_on_features
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.store import Store
 
+STRENGTHS = (1.0, 10.0)  # scikit-learn's C: the usual one, and one for labels with little noise
+
 
 class Linear(NamedTuple):
     """The linear models of a task.
 
     Args:
-        scratch: on the inputs.
+        on_inputs: one for each of `STRENGTHS`.
         on_features: on inputs and features, if the learner has features.
     """
 
-    scratch: FromScratch
+    on_inputs: list[FromScratch]
     on_features: OnFeatures | None
 
 
@@ -87,16 +89,19 @@ def fit_linear(x: np.ndarray, y: np.ndarray, classes: int, learning: Learning, l
         learned: what its features use.
     """
     outputs = classes if learning.classification else learning.outputs
-    scratch = fit_classes(x, y.astype(np.int64), outputs) if learning.classification else fit_targets(x, y, outputs)
+    if learning.classification:
+        on_inputs = [fit_classes(x, y.astype(np.int64), outputs, strength) for strength in STRENGTHS]
+    else:
+        on_inputs = [fit_targets(x, y, outputs, strength) for strength in STRENGTHS]
     features = learning.features(x, learned)
     if features is None:
-        return Linear(scratch, None)
-    return Linear(scratch, fit_on_features(x, features, y, outputs, classification=learning.classification))
+        return Linear(on_inputs, None)
+    return Linear(on_inputs, fit_on_features(x, features, y, outputs, classification=learning.classification))
 
 
 def predict_linear(linear: Linear, learning: Learning, x: np.ndarray, learned: Learned) -> list[np.ndarray]:
     """What each linear model predicts for the inputs."""
-    found = [linear.scratch.predict(x)]
+    found = [model.predict(x) for model in linear.on_inputs]
     features = learning.features(x, learned)
     if linear.on_features is not None and features is not None:
         found.append(linear.on_features.predict(x, features))

@@ -56,7 +56,7 @@ def export_task(home: Home, record: Record, path: Path) -> None:
             )
         learned, weights = learning.now, record.progress.mixture.weights
         linear = Experts(record, home.store).fit(learning, learned)
-        experts = [_bake_learner(learning, learned, record), _translate_scratch(linear.scratch)]
+        experts = [_bake_learner(learning, learned, record), *map(_translate_scratch, linear.on_inputs)]
         if linear.on_features is not None:
             experts.append(_translate_on_features(linear.on_features, learned))
         about = {

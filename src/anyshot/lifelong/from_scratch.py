@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -63,12 +64,37 @@ def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int, strength: float
         # Problems are small: one thread is faster than several that wait for each other, most of all on a busy machine.
         with warnings.catch_warnings(), _threads().limit(limits=1):
             warnings.simplefilter("ignore", ConvergenceWarning)  # a hundred steps are enough for a comparison
-            model = LogisticRegression(C=strength).fit(flatten(x), labels)
+            model = _fit_in_span(flatten(x), labels, strength)
     return FromScratch(model, prior, len(labels))
 
 
-def fit_targets(x: np.ndarray, targets: np.ndarray, outputs: int) -> FromScratch:
+def _fit_in_span(x: Float[np.ndarray, "n inputs"], labels: np.ndarray, strength: float) -> LogisticRegression:
+    """Logistic regression. With fewer labels than inputs its weights are found in the span of the inputs.
+
+    The penalty does not change when inputs are turned, and the weights lie in the span of the inputs. So x may be
+    replaced by its coordinates there, which are far fewer numbers; with x xᵀ = U Λ Uᵀ they are U Λ^½.
+    """
+    if len(x) >= x.shape[1]:
+        return LogisticRegression(C=strength).fit(x, labels)
+    values, vectors = np.linalg.eigh(x @ x.T)
+    there = values > len(x) * np.finfo(x.dtype).eps * values[-1]
+    root, vectors = np.sqrt(values[there]), vectors[:, there]
+    if not len(root):  # all inputs are zero
+        root, vectors = np.ones(1), np.zeros((len(x), 1))
+    model = LogisticRegression(C=strength).fit(vectors * root, labels)
+    model.coef_ = (model.coef_ / root) @ (vectors.T @ x)
+    model.n_features_in_ = x.shape[1]
+    return model
+
+
+def fit_targets(x: np.ndarray, targets: np.ndarray, outputs: int, strength: float = 1.0) -> FromScratch:
     """Fit ridge regression.
+
+    Args:
+        x: inputs.
+        targets: of each.
+        outputs: the number of numbers in a target.
+        strength: how large weights may become: the inverse of scikit-learn's alpha.
 
     >>> model = fit_targets(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), outputs=1)
     >>> print(model.predict(np.array([[0.5]])).round(2))
@@ -77,7 +103,7 @@ def fit_targets(x: np.ndarray, targets: np.ndarray, outputs: int) -> FromScratch
     targets = targets.reshape(len(targets), outputs)
     if not len(targets):
         return FromScratch(None, np.zeros(outputs), 0)
-    return FromScratch(Ridge().fit(flatten(x), targets), targets.mean(axis=0), len(targets))
+    return FromScratch(Ridge(alpha=1 / strength).fit(flatten(x), targets), targets.mean(axis=0), len(targets))
 
 
 @functools.cache
@@ -87,5 +113,5 @@ def _threads() -> ThreadpoolController:
 
 def flatten(x: np.ndarray) -> Float[np.ndarray, "n inputs"]:
     """Each input as a vector of floats; bytes of images are brought to 0..1, as the networks do it."""
-    flat = x.reshape(len(x), -1).astype(np.float64)
+    flat = x.reshape(len(x), math.prod(x.shape[1:])).astype(np.float64)
     return flat / 255 if x.dtype == np.uint8 else flat

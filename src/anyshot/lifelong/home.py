@@ -37,7 +37,9 @@ from anyshot.tasks.labels import ReadLabels
 
 SNAPSHOTS = "snapshots"
 ROWS_AT_ONCE = 4096
-FIRST = {False: [0.1, 0.9], True: [0.1, 0.6, 0.3]}  # without and with features: at first little has been learned
+# The experts' weights before any label, without and with features. At first little has been learned.
+FIRST = {False: [0.1, 0.45, 0.45], True: [0.03, 0.2, 0.4, 0.37]}
+UPDATES_PER_LABEL = 2  # with more, what is learned from a few labels does worse on new tasks
 PRIOR_LABELS, PRIOR_TASKS = 5, 20  # the first labels of the last tasks say how to weigh the experts at first
 
 
@@ -89,6 +91,12 @@ class Home:
         return True
 
     @property
+    def updates_due(self) -> int:
+        """How many updates are still to be made on the labels that there are."""
+        made = 0 if self._learning is None else self._learning.now.updates
+        return max(0, UPDATES_PER_LABEL * sum(record.count for record in list(self.records.values())) - made)
+
+    @property
     def snapshots(self) -> list[Snapshot]:
         """What is saved of the learner, oldest first."""
         return list_snapshots(self.store.folder / SNAPSHOTS)
@@ -132,7 +140,7 @@ class Home:
     def _learn_prior(self) -> list[float]:
         """The experts' weights before the first label of a new task: how they did on the first labels of past ones."""
         first = FIRST[has_features(self.setup.learner.learner)]
-        past = [record for record in self.records.values() if record.count >= PRIOR_LABELS]
+        past = [record for record in self.records.values() if record.count]
         sums = [
             record.start.follow(record.facts[:PRIOR_LABELS], record.y[:PRIOR_LABELS]).mixture.losses
             for record in past[-PRIOR_TASKS:]

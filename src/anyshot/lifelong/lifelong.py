@@ -31,8 +31,6 @@ from anyshot.lifelong.task import Task
 from anyshot.runs.files import writing
 from anyshot.tasks.encoders import Encoder
 
-UPDATES_PER_LABEL = 10
-
 
 class Lifelong:
     """Tasks of your own, a learner that learns from all of them, and a folder that keeps both.
@@ -144,7 +142,7 @@ class Lifelong:
 
         Args:
             seconds: for so long.
-            updates: or so many. By default ten for each label.
+            updates: or so many. By default until two have been made for each label that there is.
 
         Returns:
             The number of updates.
@@ -158,7 +156,7 @@ class Lifelong:
         if home.learning is None:
             return 0
         if seconds is None and updates is None:
-            updates = UPDATES_PER_LABEL * sum(record.count for record in home.records.values())
+            updates = home.updates_due
         started = time.monotonic()
 
         def go_on(made: int) -> bool:
@@ -172,6 +170,8 @@ class Lifelong:
     @contextmanager
     def learning(self, pause: float | int = 0.0, save_every: float | int = 30.0) -> Iterator[None]:
         """Learn in the background, in a thread of its own, while the block runs. Predictions do not wait for it.
+
+        It makes two updates for each label that there is, and then waits for new ones.
 
         Args:
             pause: seconds to rest after each update, so that predictions have the processor to themselves.

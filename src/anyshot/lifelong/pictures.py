@@ -8,7 +8,12 @@ from matplotlib.figure import Figure
 
 from anyshot.lifelong.sequences import confidence_sequence
 
-NAMES = {"learner": "learned from all tasks", "scratch": "from scratch", "features": "linear on features"}
+NAMES = {
+    "learner": "learned from all tasks",
+    "scratch": "from scratch",
+    "scratch-c10": "from scratch, C = 10",
+    "features": "linear on features",
+}
 
 
 def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
