@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from anyshot.errors import DataError, InputError
 from anyshot.lifelong import Lifelong
+from anyshot.lifelong.home import FIRST, UPDATES_PER_LABEL
 from anyshot.lifelong.learning import Learning
 from tests.support.lives import TINY, draw_task, make_life
 
@@ -55,13 +57,30 @@ def test_the_mixture_is_what_bayes_says_and_scratch_is_what_scikit_learn_says(li
     task.observe(x[:8], y[:8])
     table = task.table
     assert (table["loss.learner"] >= 0).all()
-    assert table["weight.learner"].iloc[0] == pytest.approx(0.1)
+    assert table["weight.learner"].iloc[0] == pytest.approx(FIRST[True][0])
     # What the last label would be predicted as by logistic regression on the others.
     fitted = LogisticRegression().fit(x[:8].astype(np.float64), y[:8])
     task.observe(x[8:], y[8:])
     right = fitted.predict_proba(x[8:].astype(np.float64))[0, list(fitted.classes_).index(y[8])]
     assert np.exp(-task.table["loss.scratch"].iloc[-1]) == pytest.approx(right, abs=0.02)
-    assert task.table["loss"].sum() <= min(task.table[f"loss.{e}"].sum() for e in ("learner", "scratch")) + 3.0
+    assert task.table["loss"].sum() <= min(task.table[f"loss.{e}"].sum() for e in task.weights) + np.log(9 / 0.2)
+
+
+def test_by_default_it_learns_until_there_were_two_updates_for_each_label(life: Lifelong) -> None:
+    fill(life, tasks=2, count=5)
+    assert life.learn() == 10 * UPDATES_PER_LABEL
+    assert life.learn() == 0
+    life.task("task 1").observe(*draw_task(9, 3))
+    with life.learning():
+        wait_until(lambda: life._home.updates_due == 0)
+    assert life._home.learning is not None
+    assert life._home.learning.now.updates == 13 * UPDATES_PER_LABEL
+
+
+def wait_until(there: Any, seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not there() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def test_corrections_and_deletions_are_as_if_the_labels_had_been_so_from_the_beginning(tmp_path: Path) -> None:

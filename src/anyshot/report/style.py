@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-# Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple, brown, dark green and olive
-# for their yellow.
+# Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple, brown, wine, dark green and
+# olive for their yellow.
 LOOKS: dict[str, tuple[str, str, Any]] = {
     "toe": ("#5f5f5f", "s", "--"),
     "ftml": ("#0072b2", "o", "-"),
@@ -32,10 +32,11 @@ LOOKS: dict[str, tuple[str, str, Any]] = {
     "a-gem": ("#000000", "*", ":"),
     "mann": ("#6a3d9a", "<", (0, (4, 2, 1, 2))),
     "protonet": ("#7a5c1e", "h", (0, (1, 1))),
+    "ridge-head": ("#882255", "H", (0, (6, 1, 2, 1))),
     "scratch": ("#117733", ">", (0, (4, 1, 1, 1))),
     "scratch-network": ("#999933", "d", (0, (2, 1))),
 }
-OTHER_MARKERS = ("p", "8", "H")  # of methods that have no look of their own
+OTHER_MARKERS = ("p", "8", "1")  # of methods that have no look of their own
 WIDTH, LETTER = 4.8, 0.085  # of a figure and, about, of a letter in its legend, in inches
 RULES = {
     "svg.hashsalt": "anyshot",
