@@ -35,7 +35,7 @@ with tempfile.TemporaryDirectory() as folder:
         accuracy = np.mean(task.predict(x[test]) == labels[test])
         estimate = task.estimate(pool)
         task.close()
-        life.learn(updates=100)
+        life.learn()
         if customer >= first:
             bought.append((task.labels, accuracy))
             fresh = [

@@ -1,4 +1,4 @@
-"""Own tasks that live on: a learner with a durable store of examples."""
+"""Your own tasks: a learner with a durable store of examples."""
 
 from typing import TYPE_CHECKING
 

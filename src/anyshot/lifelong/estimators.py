@@ -18,8 +18,8 @@ from anyshot.lifelong.mixed_estimator import MixedEstimator
 class TaskClassifier(ClassifierMixin, MixedEstimator):  # type: ignore[misc]
     """A classifier for one task that needs few labels, if it begins with what was learned from other tasks.
 
-    It predicts with the mixture of two experts: the pretrained learner adapted to the labels, and logistic regression
-    from scratch on them. The labels are gone through in the order given. Each is predicted by models fitted to at
+    It predicts with a mixture of experts, as `Task` does: the pretrained learner adapted to the labels, and linear
+    models on them alone. The labels are gone through in the order given. Each is predicted by models fitted to at
     least half of those before it, and an expert's weight follows from how it has done.
 
     Inputs are rows of numbers. With a pretrained learner they are what it was learned from: arrays of its shape (or

@@ -1,0 +1,141 @@
+"""How often intervals hold, and how good advice is, when tasks are lived through by `Lifelong`.
+
+    python -m benchmarks.calibration digit-pairs 190 0     # the kind of task, how many tasks, and the seed
+    python -m benchmarks.calibration table                 # the table of all results so far
+
+Kinds: digit-pairs (which of two digits), looks (ten digits, in a look of rainbow-digits), tabular (on which side of a
+noisy plane are ten numbers). Of each task 30 labels are bought, one at a time. Before each, the accuracy on
+other data is taken, which nobody has in practice. The first 20 tasks only prepare the estimate from past tasks.
+Results are JSON lines in benchmarks/out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn.datasets import load_digits
+
+from anyshot import Lifelong, load_tasks
+
+OUT = Path(__file__).parent / "out" / "calibration.jsonl"
+MOST, FIRST, LOOKS = 30, 20, (5, 10, 20, 30)
+TARGETS = {"digit-pairs": 0.9, "looks": 0.7, "tabular": 0.8}  # within reach of 30 labels for some tasks
+MLP: dict[str, Any] = {"network": {"kind": "mlp", "hidden": [64]}}
+
+
+class Data(NamedTuple):
+    """The labels of a task in the order in which they come, inputs without labels, and others to test on."""
+
+    x: np.ndarray
+    y: np.ndarray
+    pool: np.ndarray
+    test_x: np.ndarray
+    test_y: np.ndarray
+
+    @classmethod
+    def of(cls, x: np.ndarray, y: np.ndarray) -> Data:
+        """The first ones are labelled."""
+        return cls(x[:MOST], y[:MOST], x[MOST : MOST + 50], x[MOST:], y[MOST:])
+
+
+def draw_digit_pair(draw: np.random.Generator) -> Data:
+    digits = load_digits()
+    first, second = draw.choice(10, 2, replace=False)
+    rows = draw.permutation(np.flatnonzero((digits.target == first) | (digits.target == second)))
+    x = (digits.images[rows] / 16).astype(np.float32).reshape(-1, 64)
+    return Data.of(x, (digits.target[rows] == second).astype(int))
+
+
+def draw_look(draw: np.random.Generator) -> Data:
+    tasks = load_tasks("rainbow-digits")
+    task = draw.integers(tasks.num_tasks)
+    rows = draw.permutation(np.concatenate([np.asarray(tasks.train_rows[task]), np.asarray(tasks.test_rows[task])]))
+    return Data.of(np.asarray(tasks.x)[rows].reshape(len(rows), -1), np.asarray(tasks.y)[rows])
+
+
+def draw_tabular(draw: np.random.Generator) -> Data:
+    normal = np.full(10, 0.7) + draw.normal(size=10)
+    x = draw.normal(size=(MOST + 500, 10)).astype(np.float32)
+    return Data.of(x, (x @ normal + draw.exponential(1.0) * draw.normal(size=len(x)) > 0).astype(int))
+
+
+KINDS: dict[str, Callable[[np.random.Generator], Data]] = {
+    "digit-pairs": draw_digit_pair,
+    "looks": draw_look,
+    "tabular": draw_tabular,
+}
+
+
+def live_through(life: Lifelong, name: str, data: Data, target: float, ready: bool) -> dict[str, Any]:
+    """Buy all labels, and write down what was estimated and advised, and what was true."""
+    task = life.task(name, classes=sorted(set(data.y.tolist()) | set(data.test_y.tolist())))
+    true, found = [], dict[str, Any](own=True, past={}, stop=None)
+    for count in range(MOST + 1):
+        true.append(float(np.mean(task.predict(data.test_x) == data.test_y)))
+        if count:
+            own = task.estimate().own
+            found["own"] &= own.low <= float(np.mean(true[:-1])) <= own.high
+            found["own width"] = own.high - own.low
+        if ready:
+            if count in LOOKS:
+                past = task.estimate(data.pool).past
+                assert past is not None, "twenty tasks are closed"
+                found["past"][count] = [past.low <= true[-1] <= past.high, past.high - past.low]
+            if found["stop"] is None and task.advise(target, 1, MOST + 1 - count, data.pool).action == "stop":
+                found["stop"] = [count, true[-1]]
+        if count < MOST:
+            task.observe(data.x[count : count + 1], data.y[count : count + 1])
+    reached = [count for count, accuracy in enumerate(true) if accuracy >= target]
+    task.close()
+    return {**found, "reached": reached[0] if reached else None, "target": target}
+
+
+def measure(kind: str, tasks: int, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, Lifelong(folder, seed=seed, **MLP) as life:
+        for number in range(tasks):
+            data = KINDS[kind](draw)
+            found = live_through(life, f"{number}", data, TARGETS[kind], ready=number >= FIRST)
+            life.learn()
+            with OUT.open("a") as file:
+                file.write(json.dumps({"kind": kind, "seed": seed, "task": number, **found}) + "\n")
+
+
+def print_table() -> None:
+    results = pd.DataFrame([json.loads(line) for line in OUT.read_text().splitlines()])
+    for kind, of_kind in results.groupby("kind"):
+        later = of_kind[of_kind["task"] >= FIRST]
+        print(f"{kind}: {len(of_kind)} tasks, {len(later)} of them with past tasks; 90 % intervals")
+        print(
+            f"  from own labels: {of_kind['own'].mean():.1%} hold at all looks, width {of_kind['own width'].mean():.2f}"
+        )
+        for count in LOOKS:
+            holds, widths = zip(*(past[str(count)] for past in later["past"]), strict=True)
+            print(f"  from past tasks, {count} labels: {np.mean(holds):.1%} hold, width {np.mean(widths):.2f}")
+        stops = later[later["stop"].notna()]
+        if len(stops):
+            at, accuracy = np.array(stops["stop"].tolist()).T
+            print(
+                f"  advice: stop in {len(stops)}, of which {np.mean(accuracy < stops['target']):.1%} below the target;"
+            )
+            beyond = (at - stops["reached"]).dropna()
+            print(f"  {beyond.mean():.1f} labels (median {beyond.median():.0f}) beyond the first moment at the target")
+
+
+def main() -> None:
+    if sys.argv[1:] == ["table"]:
+        print_table()
+        return
+    OUT.parent.mkdir(exist_ok=True)
+    measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+
+
+if __name__ == "__main__":
+    main()
