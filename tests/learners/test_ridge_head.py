@@ -21,7 +21,7 @@ from anyshot.shots import Episodes
 from tests.support.learners import INPUT, KEY, M, N, build, some, stacked
 from tests.support.refusals import assert_refused
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 FEATURES = 4
 
 

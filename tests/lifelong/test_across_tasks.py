@@ -52,16 +52,9 @@ def measure_coverage(
     return float(np.mean(held)), float(np.sum(width) / np.sum(own))
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("closed", "times", "new"),
-    [
-        pytest.param(20, 60, 5, marks=pytest.mark.slow),
-        (50, 30, 10),
-        pytest.param(200, 8, 30, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("closed", "times", "new"), [(20, 60, 5), (50, 30, 10), (200, 8, 30)])
 def test_interval_holds_the_true_accuracy_of_nine_in_ten_new_tasks(
     kind: str, closed: int, times: int, new: int
 ) -> None:

@@ -21,6 +21,7 @@ def objective(model: Any, x: np.ndarray, y: np.ndarray, strength: float) -> floa
     return float(-np.log(p).sum() + (model.coef_**2).sum() / (2 * strength))
 
 
+@pytest.mark.medium
 @given(
     count=st.integers(2, 12),
     width=st.sampled_from((3, 40)),

@@ -57,6 +57,7 @@ def test_only_random_labels_judge(tmp_path: Path) -> None:
         assert {look.labels: look.later_count for look in judged} == {0: 12, 10: 2}
 
 
+@pytest.mark.slow
 def test_twenty_closed_tasks_make_an_estimate_that_survives_a_restart(tmp_path: Path) -> None:
     with make_life(tmp_path / "life") as life:
         for number in range(20):

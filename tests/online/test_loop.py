@@ -67,11 +67,13 @@ CASES = [
     Case("mann", regression),
     Case("ftml-vs", classification, (("borrow", True),)),
 ]
-# Every method is compared on classes; of the regressions, those much like others wait for `make test-slow`.
-LATER = {"ftml", "ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form", "ftml-learned-constant", "mann"}
+# Methods and regressions that are much like others wait for `make test-slow`.
+LATER = {"ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form", "ftml-learned-constant", "mann"}
 COMPARED = [
     pytest.param(
-        case, marks=pytest.mark.slow if case.tasks is regression and case.learner in LATER else [], id=str(case)
+        case,
+        marks=pytest.mark.slow if case.learner in LATER or (case.learner, case.tasks) == ("ftml", regression) else [],
+        id=str(case),
     )
     for case in CASES
 ]
@@ -135,6 +137,7 @@ def test_a_whole_stream_is_compiled_once(case: Case) -> None:
     assert after_the_first == 0
 
 
+@pytest.mark.slow
 def test_the_cases_are_not_trivial() -> None:
     rows = {case: plain(case).ledger for case in CASES}
     ended = [row for ledger in rows.values() for row in ledger if row.ended]

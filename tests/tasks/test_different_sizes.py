@@ -117,7 +117,7 @@ def make_loans(rows: int, seed: int, country: str) -> pd.DataFrame:
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("learner", ["ftml-vs", "toe"])
+@pytest.mark.parametrize("learner", [pytest.param("ftml-vs", marks=pytest.mark.slow), "toe"])
 def test_frames_to_predictions_by_name(learner: str) -> None:
     frames = {name: make_loans(rows, seed, name[:2]) for seed, (name, rows) in enumerate(SIZES.items())}
     tasks = TaskSet.from_frames(frames, target="risk", name="loans")
