@@ -221,6 +221,7 @@ def test_with_gaussian_weights(kind: str, clip: float | None) -> None:
         close(grad, grads[2][name])
 
 
+@pytest.mark.slow
 def test_convolutional_network() -> None:
     """The networks' own primitives inside the whole: second order through four convolutions."""
     model = Conv4((6, 5, 2), CLASSES, channels=3, key=jax.random.key(2))
@@ -335,6 +336,7 @@ class KnowsPadding(eqx.Module):
         return jnp.where(present, jax.vmap(self.net)(x), 1e3 * jnp.sum(self.net.layers[0].weight))
 
 
+@pytest.mark.slow
 def test_a_network_may_leave_padding_out() -> None:
     """Whatever it returns there has no part in the loss, nor in the gradients of first and second order."""
     episodes = as_episodes(make_tasks([0, 1, 3]), 5)

@@ -67,6 +67,7 @@ def test_tasks_in_turn_are_shared_out_among_the_cores_also_when_the_run_goes_on(
     assert [opening["devices"] for opening in read_environment(folder)] == [len(os.sched_getaffinity(0))] * 2
 
 
+@pytest.mark.slow
 def test_an_offline_run_has_the_same_command(here: Path, anyshot_here: Anyshot) -> None:
     few = ["protocol.steps=20", "protocol.steps_per_trial=10", "protocol.max_episodes=40", "network.hidden=4"]
     few += ["protocol.validation_episodes=10", "learner.inner_steps=1", "protocol.test_shots=0,2"]

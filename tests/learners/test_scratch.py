@@ -75,7 +75,7 @@ def logistic(
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 @given(task=tasks(), regularisation=st.sampled_from((0.3, 1.0, 10.0)))
 @settings(max_examples=60)
 def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, regularisation: float) -> None:
@@ -88,7 +88,7 @@ def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, r
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
 @given(task=tasks(), regularisation=st.sampled_from((0.3, 1.0, 10.0)))
 @settings(max_examples=60)
 def test_targets_are_those_of_scikit_learns_ridge(dtype: Any, task: Any, regularisation: float) -> None:
@@ -101,6 +101,7 @@ def test_targets_are_those_of_scikit_learns_ridge(dtype: Any, task: Any, regular
 
 
 @pytest.mark.medium
+@pytest.mark.slow
 def test_real_images_in_float32_agree_with_scikit_learn_at_the_size_of_an_experiment() -> None:
     digits, size = load_tasks("rainbow-digits"), 120
     train, test = digits.train_rows[3][:size], digits.test_rows[3][:50]

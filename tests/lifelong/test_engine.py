@@ -25,12 +25,17 @@ RULES: dict[str, Any] = {
 }  # fmt: skip
 
 
+LATER = [("ridge-head", regression), ("toe", classification), ("a-gem", classification), ("protonet", classification)]
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("ridge-head", classification), ("ridge-head", regression), ("ftml-vs", classification), ("toe", classification),
-     ("a-gem", classification),
-     ("protonet", classification)],
-)  # fmt: skip
+    [
+        ("ridge-head", classification),
+        ("ftml-vs", classification),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in LATER),
+    ],
+)
 def test_the_same_events_give_the_same_predictions_as_in_the_online_loop(name: str, kind: Any) -> None:
     tasks = kind()
     measure = {} if kind is classification else {"measure": "loss", "threshold": 0.1}

@@ -69,10 +69,11 @@ CASES = [
 ]
 # Methods and regressions that are much like others wait for `make test-slow`.
 LATER = {"ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form", "ftml-learned-constant", "mann"}
+ALIKE = [case for case in CASES if case.tasks is pairs or (case.learner, case.tasks) == ("ftml", regression)]
 COMPARED = [
     pytest.param(
         case,
-        marks=pytest.mark.slow if case.learner in LATER or (case.learner, case.tasks) == ("ftml", regression) else [],
+        marks=pytest.mark.slow if case.learner in LATER or case in ALIKE else [],
         id=str(case),
     )
     for case in CASES

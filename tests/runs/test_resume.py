@@ -295,6 +295,7 @@ run(dataclasses.replace(usual, learner=learner), sys.argv[1], progress=False, ch
 """
 
 
+@pytest.mark.slow
 def test_own_code_is_the_same_in_another_process_until_it_changes(tmp_path: Path) -> None:
     def execute(how: str, old: str = "", new: str = "") -> tuple[int, str]:
         assert old in OWN

@@ -45,7 +45,7 @@ def fit_on_features(
     >>> x, features = np.array([[0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [4.0]])
     >>> model = fit_on_features(x, features, features, 1, classification=False)
     >>> print(model.predict(np.array([[3.0]]), np.array([[9.0]])).round(1))
-    [[6.6]]
+    [[8.1]]
     """
     lengths = [float(np.sum(part.astype(np.float64) ** 2)) for part in (flatten(x), features)]
     scale = math.sqrt(lengths[0] / lengths[1]) if all(lengths) else 1.0
