@@ -115,9 +115,7 @@ def has_features(name: str) -> bool:
     >>> has_features("ridge-head"), has_features("toe")
     (True, False)
     """
-    from anyshot.learners.learner import Learner
-
-    return _learner_class(name, LEARNERS.find(name).load()).features is not Learner.features
+    return bool(_learner_class(name, LEARNERS.find(name).load()).has_features())
 
 
 def build_learner(spec: LearnerSpec, hyperparameters: Mapping[str, Any]) -> Learner:

@@ -85,6 +85,11 @@ class Learner(eqx.Module):
         """The state with `memory` as its memory of earlier tasks. Called before each evaluation."""
         return state
 
+    @classmethod
+    def has_features(cls) -> bool:
+        """Whether such learners make features of inputs."""
+        return cls.features is not Learner.features
+
     def features(self, state: State, x: PyTree[Array]) -> Float[Array, "n features"] | None:
         """Numbers that say of each input what was learned about such inputs; None if the learner has none."""
         return None

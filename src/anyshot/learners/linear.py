@@ -36,7 +36,7 @@ class LinearModel(eqx.Module):
 
     def __call__(self, x: Float[Array, "n features"]) -> Float[Array, "n outputs"]:
         """Outputs for several inputs."""
-        return _matmul(x - self.centre, self.weight) + self.bias
+        return matmul(x - self.centre, self.weight) + self.bias
 
 
 def fit_logistic(
@@ -88,9 +88,9 @@ def fit_ridge(
     """
     (centre, centred), (bias, targets) = _centre(x, present), _centre(y, present)
     if x.shape[0] <= x.shape[1]:
-        weight = _matmul(centred.T, _solve(_matmul(centred, centred.T), targets, regularisation))
+        weight = matmul(centred.T, _solve(matmul(centred, centred.T), targets, regularisation))
     else:
-        weight = _solve(_matmul(centred.T, centred), _matmul(centred.T, targets), regularisation)
+        weight = _solve(matmul(centred.T, centred), matmul(centred.T, targets), regularisation)
     return LinearModel(centre, weight, bias)
 
 
@@ -113,16 +113,16 @@ class _Basis(NamedTuple):
 def _basis(x: Float[Array, "n features"]) -> _Basis:
     """W if there are more datapoints than features, else coordinates in their span. The rows of x are centred."""
     if x.shape[0] > x.shape[1]:
-        return _Basis(partial(_matmul, x), partial(_matmul, x.T), _same, x.shape[1])
+        return _Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1])
     # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
     # in A, and with equal inputs of different classes float32 was off by 0.03.
-    values, vectors = jnp.linalg.eigh(_matmul(x, x.T))
+    values, vectors = jnp.linalg.eigh(matmul(x, x.T))
     there = values > x.shape[0] * np.finfo(x.dtype).eps * jnp.max(values)
     root = jnp.sqrt(jnp.where(there, values, 0))
     inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
     rows = vectors * root  # XW = UΛ^½ C
-    back = partial(_matmul, _matmul(x.T, vectors * inverse))
-    return _Basis(partial(_matmul, rows), partial(_matmul, rows.T), back, x.shape[0])
+    back = partial(matmul, matmul(x.T, vectors * inverse))
+    return _Basis(partial(matmul, rows), partial(matmul, rows.T), back, x.shape[0])
 
 
 class _Objective(NamedTuple):
@@ -276,8 +276,9 @@ def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge:
     """(M + ridge I)⁻¹ times the right side, for M symmetric without negative eigenvalues."""
     # By eigenvalues: in float32 Cholesky's method gives NaN if the largest is ten million times the ridge.
     values, vectors = jnp.linalg.eigh(matrix)
-    return _matmul(vectors, _matmul(vectors.T, right) / (jnp.maximum(values, 0) + ridge)[:, None])
+    return matmul(vectors, matmul(vectors.T, right) / (jnp.maximum(values, 0) + ridge)[:, None])
 
 
-def _matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
+def matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    """The product of two matrices, with all digits."""
     return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)  # a GPU would round the factors to 10 bits

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.learners.learner import Drawn, Want, wanted
+from anyshot.learners.linear import matmul
 from anyshot.learners.network_learner import Hyperparameters, ModelState, NetworkLearner
 from anyshot.limits import check_whole
 from anyshot.networks.layers import leaky_relu
@@ -118,7 +118,7 @@ class RidgeHead(NetworkLearner):
         return _features(state.model.model, x)[:, :-1]
 
     def _outputs(self, head: Head, support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
-        outputs = _matmul(_features(head.model, query), self._adapt(head, support.without_padding_content()))
+        outputs = matmul(_features(head.model, query), self._adapt(head, support.without_padding_content()))
         return jnp.exp(head.log_scale) * outputs if self.spec.problem.classification else outputs
 
     def _adapt(self, head: Head, support: Shots) -> Float[Array, "rows outputs"]:
@@ -131,9 +131,9 @@ class RidgeHead(NetworkLearner):
             y = jax.nn.one_hot(support.y, outputs, dtype=phi.dtype) - 1 / outputs
         else:
             y = support.y.reshape(support.size, outputs)
-        matrix = _matmul(phi.T, phi) + (LEAST_RIDGE + jnp.exp(head.log_ridge)) * jnp.eye(phi.shape[1])
+        matrix = matmul(phi.T, phi) + (LEAST_RIDGE + jnp.exp(head.log_ridge)) * jnp.eye(phi.shape[1])
         # Rows of padding are zero in Φ, so what y has there does not matter.
-        return head.mean + jax.scipy.linalg.solve(matrix, _matmul(phi.T, y - _matmul(phi, head.mean)), assume_a="pos")
+        return head.mean + jax.scipy.linalg.solve(matrix, matmul(phi.T, y - matmul(phi, head.mean)), assume_a="pos")
 
 
 def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n rows"]:
@@ -141,7 +141,3 @@ def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n rows"]:
     found = leaky_relu(jax.vmap(model)(x))
     constant = jnp.full((found.shape[0], 1), CONSTANT, found.dtype)
     return jnp.concatenate([found / jnp.sqrt(found.shape[1]).astype(found.dtype), constant], axis=1)
-
-
-def _matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)  # a GPU would round the factors to 10 bits

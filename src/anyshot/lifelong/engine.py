@@ -106,7 +106,7 @@ class Engine:
 
     def features(self, state: PyTree[Any], x: np.ndarray) -> np.ndarray | None:
         """The learner's features of each input; None if it has none."""
-        if type(self.learner).features is Learner.features:
+        if not self.learner.has_features():
             return None
         return _map_parts(lambda some: _features(self.learner, state, some), x)
 
