@@ -326,6 +326,53 @@ class InfiniteRates(Counting):
         return {"eta": jnp.full((), jnp.inf)}
 
 
+class Observing(Counting):
+    """Expects what it predicts, and counts the labels it was shown."""
+
+    def expect(self, state: Any, support: Any, query: Any) -> Any:
+        return super().predict(state, support, query)
+
+    def combine(self, state: Any, support: Any, expected: Any) -> Any:
+        return expected
+
+    def observe(self, state: Any, expected: Any, arrived: Any) -> Any:
+        return {"seen": state["seen"] + arrived.count}
+
+
+def test_a_learner_that_observes_passes() -> None:
+    check_learner(Observing(), (INPUT, CLASS), classes=N, max_shots=M)
+
+
+@caught_by("check_observing", "predict gives another result than combine after expect")
+class PredictsSomethingElse(Observing):
+    def combine(self, state: Any, support: Any, expected: Any) -> Any:
+        return expected + 1
+
+
+@caught_by("check_observing", "observe depends on rows behind count")
+class ObservesPadding(Observing):
+    def observe(self, state: Any, expected: Any, arrived: Any) -> Any:
+        return {"seen": state["seen"] + jnp.sum(arrived.y)}
+
+
+@caught_by("check_observing", r"end_task turns state\['seen'\] from")
+class EndsWithLess(Observing):
+    def end_task(self, state: Any) -> Any:
+        return {"seen": state["seen"][:1]}
+
+
+@caught_by("check_observing", "observe gives a state with NaN")
+class ObservesNaN(Observing):
+    def observe(self, state: Any, expected: Any, arrived: Any) -> Any:
+        return {"seen": state["seen"] / 0.0 * 0.0}
+
+
+@caught_by("check_observing", "needs expect and combine")
+class ObservesWithoutExpecting(Counting):
+    def observe(self, state: Any, expected: Any, arrived: Any) -> Any:
+        return state
+
+
 @caught_by("check_saving", "it raised TypeError")
 class KeepsAKey(Counting):
     def init(self, key: Any) -> Any:

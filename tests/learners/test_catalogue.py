@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 COMMON = {"meta_rate", "meta_clip"}
 OF_FTML = COMMON | {"inner_steps", "inner_rate", "inner_clip", "second_order", "eta", "kl_coefficient", "batching"}
 OWN = {
+    "anyshot": {"learning_rate", "adaptation_steps", "first_rate", "features", "batching"},
     "toe": COMMON,
     "a-gem": COMMON,
     "mann": COMMON | {"memory"},

@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import anyshot
 from anyshot import Shots, load_tasks, make_experiment
 from anyshot.adaptation import cross_entropy
+from anyshot.learners.linear import fit_logistic
 from anyshot.learners.scratch import with_missing_classes
 from anyshot.runs import estimate_regret
 from anyshot.runs.reading import read_run
@@ -263,3 +264,19 @@ def test_hyperparameters_that_cannot_be_are_refused(name: str, wrong: dict[str, 
 
 def test_a_solution_in_closed_form_takes_no_optimiser() -> None:
     assert_refused(lambda: build("scratch", optimiser=optax.sgd(0.1)), ["scratch", "optimiser"])
+
+
+@pytest.mark.parametrize("regularisation", [1.0, 0.1])
+def test_a_gpu_finds_the_same_weights_without_eigenvalues(
+    monkeypatch: pytest.MonkeyPatch, regularisation: float
+) -> None:
+    """Fewer labels than features, and padding: the program for a GPU, run here."""
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(12, 30)), draw.integers(0, 3, 12).astype(np.int32)
+    arguments = (jnp.asarray(x), jnp.asarray(y), jnp.arange(12) < 9, 3, regularisation)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
+    found = fit_logistic(*arguments)
+    theirs = LogisticRegression(C=1 / regularisation, tol=1e-12, max_iter=10_000).fit(x[:9], y[:9])
+    expected = theirs.coef_ - theirs.coef_.mean(axis=0)
+    np.testing.assert_allclose(found.weight.T, expected, atol=1e-5)
+    np.testing.assert_allclose(jax.nn.softmax(found(jnp.asarray(x))), theirs.predict_proba(x), atol=1e-5)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from anyshot.checks.states import check_memory_is_bounded, check_observing, check_update_keeps_form
 from anyshot.checks.trial import (
     Trial,
     close,
@@ -20,7 +21,6 @@ from anyshot.checks.trial import (
     finite,
     joined,
     same,
-    same_structure,
     snapshot,
     some_rows,
     stacked,
@@ -114,36 +114,6 @@ def check_update_compiles(trial: Trial) -> None:
     demand(close(compiled_metrics, metrics), complaint)
     # What a state predicts, not the state: Adam turns a gradient of nothing but rounding into a whole step.
     demand(close(*(trial.predict(state, trial.many, trial.query) for state in (compiled, plain))), complaint)
-
-
-def check_memory_is_bounded(trial: Trial) -> None:
-    """The state has as many bytes after several updates as after one."""
-    states = [trial.updated[0]]
-    for _ in range(3):
-        states.append(trial.update(states[-1], trial.drawn, trial.key)[0])
-    first, *_, last = [
-        sum(leaf.nbytes for leaf in jax.tree.leaves(eqx.filter(state, eqx.is_array))) for state in states
-    ]
-    complaint = f"the state has {first} bytes after one update and {last} after four; remember in arrays of fixed size"
-    demand(first == last, complaint)
-
-
-def check_update_keeps_form(trial: Trial) -> None:
-    """The state keeps its structure, shapes and dtypes, and what is no array: a compiled loop carries the arrays."""
-    old, new = trial.state, trial.updated[0]
-    demand(
-        same_structure(old, new),
-        "update gives a state of another structure (or other static fields) than init; return the same type",
-    )
-    for (path, before), after in zip(jax.tree_util.tree_leaves_with_path(old), jax.tree.leaves(new), strict=True):
-        was, now = _form(before), _form(after)
-        advice = "keep its shape and dtype" if eqx.is_array(before) else "keep what changes in arrays of JAX"
-        demand(was == now, f"update turns state{jax.tree_util.keystr(path)} from {was} into {now}; {advice}")
-
-
-def _form(leaf: Any) -> Any:
-    """What a compiled loop takes for constant of a leaf: shape and dtype of an array, anything else as it is."""
-    return f"{leaf.dtype}{list(leaf.shape)}" if eqx.is_array(leaf) else leaf
 
 
 def check_update_with_any_number_of_shots(trial: Trial) -> None:
@@ -277,5 +247,5 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
     *(check_memory_is_bounded, check_update_keeps_form, check_update_with_any_number_of_shots),
     *(check_update_ignores_padding, check_empty_memory),
     *(check_one_row_per_query, check_any_number_of_shots, check_padding, check_queries_are_independent),
-    *(check_order_of_shots, check_many_tasks, check_rates, check_saving),
+    *(check_order_of_shots, check_many_tasks, check_rates, check_observing, check_saving),
 )

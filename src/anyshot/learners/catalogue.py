@@ -18,6 +18,10 @@ LEARNERS = Registry(
     "learner",
     "anyshot.learners",
     {
+        "anyshot": Entry(
+            "FTML-VS, ridge-head and linear models, weighed by what they predicted of the task's labels (our own)",
+            "anyshot.learners.anyshot:Anyshot",
+        ),
         "toe": Entry(
             "train on everything: one model, all data, no adaptation (section 6.2, table 2)", "anyshot.learners.toe:TOE"
         ),

@@ -54,8 +54,7 @@ class FTMLHyperparameters(Hyperparameters):
         check_number("kl_coefficient", self.kl_coefficient, zero=True)
         if not isinstance(self.second_order, bool):
             raise InputError(f"second_order must be True or False, got {self.second_order!r}")
-        if self.batching not in ("auto", "together", "in turn"):
-            raise InputError(f"batching must be 'auto', 'together' or 'in turn', got {self.batching!r}")
+        check_batching(self.batching)
 
 
 class FTMLState(eqx.Module):
@@ -138,3 +137,12 @@ class FTML(NetworkLearner):
 
 def _mean(weights: PyTree[Any]) -> PyTree[Any]:
     return weights.mean if isinstance(weights, GaussianWeights) else weights
+
+
+def check_batching(batching: object) -> None:
+    """Refuse a way to compute a meta-batch that does not exist.
+
+    >>> check_batching("auto")
+    """
+    if batching not in ("auto", "together", "in turn"):
+        raise InputError(f"batching must be 'auto', 'together' or 'in turn', got {batching!r}")

@@ -81,6 +81,36 @@ class Learner(eqx.Module):
     def predict(self, state: State, support: Shots, query: PyTree[Array]) -> PyTree[Array]:
         """Outputs for a batch of inputs of one task, given its shots; there may be zero shots."""
 
+    @classmethod
+    def observes(cls) -> bool:
+        """Whether such learners are shown, online, what they had expected of the labels that arrive."""
+        return cls.observe is not Learner.observe
+
+    def expect(self, state: State, support: Shots, query: PyTree[Array]) -> Float[Array, "n ..."]:
+        """What `combine` makes predictions of, and `observe` is shown later: some numbers for each input.
+
+        Only learners that observe have this. Their `predict` is `combine` after `expect`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} observes, so it needs expect and combine")
+
+    def combine(self, state: State, support: Shots, expected: Float[Array, "n ..."]) -> PyTree[Array]:
+        """Outputs for a batch of inputs, from what is expected of them."""
+        raise NotImplementedError(f"{type(self).__name__} observes, so it needs expect and combine")
+
+    def observe(self, state: State, expected: Float[Array, "n ..."], arrived: Shots) -> State:
+        """The state after labels of the current task have arrived, before it is updated with them.
+
+        Args:
+            state: before they arrived.
+            expected: what `expect` gave for their inputs at the last evaluation.
+            arrived: the inputs and their labels.
+        """
+        return state
+
+    def end_task(self, state: State) -> State:
+        """The state after the current task has ended. Called online if the learner observes."""
+        return state
+
     def recall(self, state: State, memory: Shots) -> State:
         """The state with `memory` as its memory of earlier tasks. Called before each evaluation."""
         return state

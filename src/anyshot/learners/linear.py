@@ -2,7 +2,8 @@
 
 Both minimise the summed loss plus λ|W|²/2, and the bias b is not penalised. So the inputs may be centred, and W lies in
 the span of the centred inputs X. If there are fewer datapoints than features, its coordinates in that span are found
-instead of W, and X enters by the Gram matrix XXᵀ only.
+instead of W, and X enters by the Gram matrix XXᵀ only. Logistic regression does so on a CPU alone: a GPU is quicker at
+products with X than at the eigenvalues of XXᵀ.
 
 Rows that are not `present` are padding. They are zero in the centred X.
 """
@@ -44,7 +45,7 @@ def fit_logistic(
     y: Integer[Array, " n"],
     present: Bool[Array, " n"],
     classes: int,
-    regularisation: float,
+    regularisation: float | Float[Array, ""],
 ) -> LinearModel:
     """Multinomial logistic regression on the classes that have a datapoint.
 
@@ -66,13 +67,23 @@ def fit_logistic(
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=x.dtype), 0)
     # For two classes scikit-learn has one vector of weights, our difference of two. Twice the penalty is the same.
     penalty = regularisation * jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1).astype(x.dtype)
-    basis = _basis(centred)
-    found = _minimise(_Objective(basis, of_class, present, penalty))
-    return LinearModel(centre, basis.weight(found[:-1]), found[-1])
+
+    def minimise(basis_of: Callable[[Matrix], _Basis], centred: Matrix, penalty: Float[Array, ""]) -> tuple[Any, Any]:
+        basis = basis_of(centred)
+        found = _minimise(_Objective(basis, of_class, present, penalty))
+        return basis.weight(found[:-1]), found[-1]
+
+    in_span, directly = partial(minimise, _span), partial(minimise, _identity)
+    if x.shape[0] > x.shape[1]:
+        return LinearModel(centre, *directly(centred, penalty))
+    return LinearModel(centre, *lax.platform_dependent(centred, penalty, cpu=in_span, default=directly))
 
 
 def fit_ridge(
-    x: Float[Array, "n features"], y: Float[Array, "n outputs"], present: Bool[Array, " n"], regularisation: float
+    x: Float[Array, "n features"],
+    y: Float[Array, "n outputs"],
+    present: Bool[Array, " n"],
+    regularisation: float | Float[Array, ""],
 ) -> LinearModel:
     """Ridge regression in closed form. Without datapoints the outputs are 0.
 
@@ -110,10 +121,13 @@ class _Basis(NamedTuple):
     size: int
 
 
-def _basis(x: Float[Array, "n features"]) -> _Basis:
-    """W if there are more datapoints than features, else coordinates in their span. The rows of x are centred."""
-    if x.shape[0] > x.shape[1]:
-        return _Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1])
+def _identity(x: Float[Array, "n features"]) -> _Basis:
+    """W itself."""
+    return _Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1])
+
+
+def _span(x: Float[Array, "n features"]) -> _Basis:
+    """Coordinates in the span of the rows of x, which are centred."""
     # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
     # in A, and with equal inputs of different classes float32 was off by 0.03.
     values, vectors = jnp.linalg.eigh(matmul(x, x.T))
@@ -272,7 +286,7 @@ def _centre(x: Float[Array, "n columns"], present: Bool[Array, " n"]) -> tuple[F
     return mean, jnp.where(present[:, None], x - mean, 0)
 
 
-def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge: float) -> Float[Array, "m outputs"]:
+def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge: Any) -> Float[Array, "m outputs"]:
     """(M + ridge I)⁻¹ times the right side, for M symmetric without negative eigenvalues."""
     # By eigenvalues: in float32 Cholesky's method gives NaN if the largest is ten million times the ridge.
     values, vectors = jnp.linalg.eigh(matrix)

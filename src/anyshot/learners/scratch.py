@@ -81,13 +81,13 @@ class Scratch(FromScratch):
 
     def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
         """Outputs of a linear model fitted to the shots."""
-        x, present, asked = _flat(support.x), support.present(), _flat(query)
+        x, present, asked = flatten(support.x), support.present(), flatten(query)
         outputs, regularisation = self.spec.problem.outputs, self.hyper.regularisation
         if not self.spec.problem.classification:
             targets = support.y.reshape(support.size, outputs).astype(x.dtype)
             return fit_ridge(x, targets, present, regularisation)(asked)
         logits = fit_logistic(x, support.y, present, outputs, regularisation)(asked)
-        return with_missing_classes(logits, _count_classes(support, outputs))
+        return with_missing_classes(logits, count_classes(support, outputs))
 
 
 def with_missing_classes(
@@ -166,16 +166,16 @@ class ScratchNetwork(FromScratch):
         outputs = jax.vmap(eqx.combine(weights, rest))(query)
         if not self.spec.problem.classification:
             return outputs
-        return with_missing_classes(outputs, _count_classes(support, self.spec.problem.outputs))
+        return with_missing_classes(outputs, count_classes(support, self.spec.problem.outputs))
 
 
-def _count_classes(shots: Shots, classes: int) -> Int[Array, " classes"]:
+def count_classes(shots: Shots, classes: int) -> Int[Array, " classes"]:
     """The number of shots of each class."""
     of_class = (shots.y[:, None] == jnp.arange(classes)) & shots.present()[:, None]
     return jnp.sum(of_class, axis=0, dtype=jnp.int32)
 
 
-def _flat(inputs: PyTree[Array]) -> Float[Array, "n features"]:
+def flatten(inputs: PyTree[Array]) -> Float[Array, "n features"]:
     """A row of numbers for each input; images in 0..255 become 0..1, as for the networks."""
 
     def rows(leaf: Array) -> Array:

@@ -8,7 +8,9 @@ up. One call of the compiled function runs several rounds, and nothing is compil
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,9 +24,11 @@ from anyshot.errors import InputError
 from anyshot.learners import Learner
 from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.buffer import Buffer, Sizes
+from anyshot.online.places import Places
 from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
 from anyshot.rounds import all_finite, run_rounds
+from anyshot.shots import Shots
 
 # The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
 RECALL, BORROW = 1, 2
@@ -45,6 +49,7 @@ class OnlineState(eqx.Module):
         round: the number of the round within the current task.
         rounds: the number of the round within the run, including pretraining. It determines the random numbers.
         finite: whether the last loss and the learner's state are finite.
+        expected: what a learner that observes expects of the inputs whose labels arrive next; None for the others.
     """
 
     learner: PyTree[Any]
@@ -53,6 +58,7 @@ class OnlineState(eqx.Module):
     round: Int[Array, ""]
     rounds: Int[Array, ""]
     finite: Bool[Array, ""]
+    expected: Float[Array, "arriving ..."] | None = None
 
 
 class Record(NamedTuple):
@@ -98,8 +104,12 @@ class OnlineLoop(eqx.Module):
         """The state before the first round."""
         zero = jnp.zeros((), jnp.int32)
         first = jnp.asarray(self.protocol.pretrain_tasks, jnp.int32)
-        learner = self.learner.init(key)
-        return OnlineState(learner, Buffer.empty(stream, self.protocol), first, zero, zero, jnp.asarray(True))
+        learner, expected = self.learner.init(key), None
+        if self.learner.observes():
+            shots = self.look_ahead(stream, first, zero)
+            shape = jax.eval_shape(lambda: self.learner.expect(learner, shots, shots.x))
+            expected = jnp.zeros(shape.shape, shape.dtype)
+        return OnlineState(learner, Buffer.empty(stream, self.protocol), first, zero, zero, jnp.asarray(True), expected)
 
     def run(
         self, stream: Stream, state: OnlineState, key: Key[Array, ""], rounds: Int[Array, ""]
@@ -130,6 +140,8 @@ class OnlineLoop(eqx.Module):
             lambda b: b,
             state.buffer,
         )
+        if self.learner.observes():
+            state = eqx.tree_at(lambda s: s.learner, state, self.observe(stream, state, buffer))
         learner, metrics = self.run_updates(stream, state, buffer, of_updates, learning)
         if "memory" in self.learner.wants:  # the memory of the last update may lack the task that has just ended
             of_recall = jax.random.fold_in(of_evaluation, RECALL)
@@ -141,12 +153,19 @@ class OnlineLoop(eqx.Module):
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
             adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
-        loss, right = self.evaluate(stream, learner, adapted_on, state.position)
+        expected = None
+        if self.learner.observes():
+            upcoming = self.look_ahead(stream, state.position, buffer.received[state.position]).x
+            loss, right, expected = self.evaluate_ahead(stream, learner, adapted_on, state.position, upcoming)
+        else:
+            loss, right = self.evaluate(stream, learner, adapted_on, state.position)
         # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
         enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
         mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
+        if self.learner.observes():
+            learner = _change_if(ended, self.learner.end_task, learner)
         finite = jnp.isfinite(loss) & all_finite(learner)
         new = OnlineState(
             learner,
@@ -155,6 +174,7 @@ class OnlineLoop(eqx.Module):
             jnp.where(ended | pretraining, 0, state.round + 1).astype(jnp.int32),
             state.rounds + 1,
             finite,
+            expected,
         )
         record = Record(
             state.position,
@@ -170,6 +190,18 @@ class OnlineLoop(eqx.Module):
             self.learner.rates(learner),
         )
         return new, record
+
+    def observe(self, stream: Stream, state: OnlineState, buffer: Buffer) -> PyTree[Any]:
+        """The learner's state after it was shown the labels that have arrived."""
+        before, now, expected = state.buffer.received[state.position], buffer.received[state.position], state.expected
+        assert expected is not None, "the learner observes, so each round leaves what it expects"
+        arrived = dataclasses.replace(self.look_ahead(stream, state.position, before), count=now - before)
+        return _change_if(now > before, lambda one: self.learner.observe(one, expected, arrived), state.learner)
+
+    def look_ahead(self, stream: Stream, position: Int[Array, ""], received: Int[Array, ""]) -> Shots:
+        """The datapoints of a task that arrive next; at its end the last one takes the place of those missing."""
+        new = received + jnp.arange(self.protocol.labels_per_arrival, dtype=jnp.int32)
+        return stream.look_up(Places(position, jnp.minimum(new, stream.capacity - 1), jnp.asarray(new.size)))
 
     def run_updates(
         self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
@@ -203,12 +235,36 @@ class OnlineLoop(eqx.Module):
         return eqx.combine(arrays, static), metrics
 
     def evaluate(
-        self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
+        self, stream: Stream, learner: PyTree[Any], support: Shots, position: Int[Array, ""]
     ) -> tuple[Float[Array, ""], Int[Array, ""]]:
         """The mean loss on the task's test data after adapting to the shots, and the number of right answers."""
         x, y = stream.test_set(position)
-        outputs = self.learner.predict(learner, support, x)
+        return self.measure(self.learner.predict(learner, support, x), y)
+
+    def evaluate_ahead(
+        self, stream: Stream, learner: PyTree[Any], support: Shots, position: Int[Array, ""], upcoming: PyTree[Array]
+    ) -> tuple[Float[Array, ""], Int[Array, ""], Float[Array, "arriving ..."]]:
+        """As `evaluate`, for a learner that observes; and what it expects of the inputs whose labels arrive next."""
+        x, y = stream.test_set(position)
+        both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), x, upcoming)
+        expected, rows = self.learner.expect(learner, support, both), y.shape[0]
+        return *self.measure(self.learner.combine(learner, support, expected[:rows]), y), expected[rows:]
+
+    def measure(self, outputs: PyTree[Array], y: PyTree[Array]) -> tuple[Float[Array, ""], Int[Array, ""]]:
+        """The mean loss of outputs, and the number of right answers."""
         loss = jnp.mean(jax.vmap(self.loss)(outputs, y))
         if not self.classification:
             return loss, jnp.zeros((), jnp.int32)
         return loss, jnp.sum(jnp.argmax(outputs, axis=-1) == y, dtype=jnp.int32)
+
+
+def _change_if(condition: Bool[Array, ""], change: Callable[[PyTree[Any]], PyTree[Any]], tree: PyTree[Any]) -> Any:
+    """The changed tree if the condition holds, else the tree as it is."""
+    arrays, static = eqx.partition(tree, eqx.is_array)
+    changed = lax.cond(
+        condition,
+        lambda arrays: eqx.filter(change(eqx.combine(arrays, static)), eqx.is_array),
+        lambda arrays: arrays,
+        arrays,
+    )
+    return eqx.combine(changed, static)

@@ -22,6 +22,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 # Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple, brown, wine, dark green and
 # olive for their yellow.
 LOOKS: dict[str, tuple[str, str, Any]] = {
+    "anyshot": ("#cc0033", "o", "-"),
     "toe": ("#5f5f5f", "s", "--"),
     "ftml": ("#0072b2", "o", "-"),
     "ftml-vl": ("#009e73", "^", "-."),
