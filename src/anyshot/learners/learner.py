@@ -60,6 +60,11 @@ class Learner(eqx.Module):
         return 0
 
     @property
+    def shares_tasks(self) -> bool:
+        """Whether updates share the tasks of a meta-batch among devices, as `MetaObjective` does."""
+        return False
+
+    @property
     def uses_all_labels(self) -> bool:
         """Whether online evaluations give it all labels of the task as shots, instead of some of them and at most M."""
         return False

@@ -12,9 +12,10 @@ import numpy as np
 from anyshot.devices import replicate
 from anyshot.errors import DataError
 from anyshot.online import OnlineLoop, OnlineProtocol, OnlineState, Record, Stream, make_stream
-from anyshot.runs.drive import Observe
+from anyshot.runs.drive import Observe, Run, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder
 from anyshot.runs.records import Evaluation, Event, OnlineSummary, Pretraining
 
 SUMS = {"total_loss": float, "total_labels": int, "mastered": int, "task_mastered": bool}
@@ -39,6 +40,10 @@ class OnlineJob:
         """The stream, on the device."""
         return replicate(make_stream(self.tasks.on_device(), self.protocol, self.keys["stream"]))
 
+    def make_run(self, stream: Stream) -> Run:
+        """A function that runs up to so many rounds."""
+        return run_compiled(self, stream)
+
     def make_recorder(self, stream: Stream) -> OnlineRecorder:
         """Makes events of what the loop finds."""
         return OnlineRecorder(self.protocol, [self.tasks.task_names[task] for task in np.asarray(stream.order)])
@@ -52,7 +57,12 @@ class OnlineJob:
         return state.learner
 
     def finish(
-        self, state: OnlineState, stream: Stream, recorder: OnlineRecorder, folder: RunFolder, observe: Observe
+        self,
+        state: OnlineState,
+        stream: Stream,
+        recorder: OnlineRecorder,
+        folder: RunFolder | NoFolder,
+        observe: Observe,
     ) -> None:
         """Write the summary."""
         folder.finish(

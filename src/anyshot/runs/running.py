@@ -11,18 +11,20 @@ from collections.abc import Callable
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from anyshot.devices import share_tasks
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.learners import Learner
 from anyshot.runs import checkpoints
 from anyshot.runs.drive import Job, Observe, describe_environment, drive
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder, agree, is_first_host
 from anyshot.runs.learner_records import default_hyperparameters, describe_learner
 from anyshot.runs.make import learner_of, protocol_from
 from anyshot.runs.offline import OfflineJob
@@ -32,6 +34,7 @@ from anyshot.runs.progress import Progress
 from anyshot.runs.reading import CHECKPOINTS_FOLDER, experiment_sha256, read_experiment, read_format, read_summary
 from anyshot.runs.records import ExperimentRecord, Summary
 from anyshot.runs.sameness import find_difference, with_defaults
+from anyshot.runs.sharing import check_sharing, devices_before, warn_of_other_number
 from anyshot.runs.state import restore_state
 from anyshot.shots import Shots
 
@@ -125,6 +128,7 @@ def run(
     folder: str | Path | None = None,
     *,
     progress: bool = True,
+    devices: int | Literal["auto"] | None = None,
     checkpoint_seconds: float = 60.0,
     observe: Observe | None = None,
     warn: Callable[[str], None] = warnings.warn,
@@ -136,6 +140,9 @@ def run(
         folder: new, empty, or of this experiment, which then goes on; None: a temporary one, removed with the `Run`,
             or if the run is interrupted.
         progress: whether to print how far it is.
+        devices: how many share the tasks of each meta-batch; "auto" takes all, of all hosts that `jax.distributed` has
+            joined. None takes as many as the folder's run had; for a new one all CPU devices, or one GPU. Results of
+            different numbers differ in the last bits.
         checkpoint_seconds: how often to save, at least.
         observe: called with what happens as it happens, such as ("event", Evaluation(...)).
         warn: called with one sentence for each thing that was damaged and has been healed.
@@ -152,7 +159,7 @@ def run(
         place = Path(tempfile.mkdtemp(prefix="anyshot-"))
         try:
             how: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "observe": observe, "warn": warn}
-            finished = run(experiment, place, progress=progress, **how)
+            finished = run(experiment, place, progress=progress, devices=devices, **how)
         except RunError:  # which says where the last good checkpoint is
             raise
         except BaseException:
@@ -161,21 +168,43 @@ def run(
         weakref.finalize(finished, _remove, place)
         return finished
     place, learner = Path(folder), experiment.learner
-    job = JOBS[experiment.protocol.kind](experiment)
-    defaults = default_hyperparameters(learner)
-    with (
-        Progress(experiment, quiet=not progress) as shown,
-        RunFolder.opened(place, experiment.record, describe_environment(), warn, defaults) as opened,
-    ):
+    with share_tasks(devices if devices is not None else devices_before(place)) as sharing:
+        check_sharing(experiment, sharing)
+        sharing = sharing if learner.shares_tasks else 1
+        if not is_first_host():
+            return _follow(experiment, place)
+        if devices is not None:
+            warn_of_other_number(place, sharing, warn)
+        with (
+            Progress(experiment, quiet=not progress) as shown,
+            RunFolder.opened(
+                place, experiment.record, describe_environment(sharing), warn, default_hyperparameters(learner)
+            ) as opened,
+        ):
 
-        def tell(what: str, news: Any) -> None:
-            shown(what, news)
-            if observe is not None:
-                observe(what, news)
+            def tell(what: str, news: Any) -> None:
+                shown(what, news)
+                if observe is not None:
+                    observe(what, news)
 
-        if not opened.finished:
-            drive(job, opened, checkpoint_seconds, tell)
+            (finished,) = agree(opened.finished)
+            if not finished:
+                drive(_make_job(experiment), opened, checkpoint_seconds, tell)
     return _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
+
+
+def _make_job(experiment: Experiment) -> Job:
+    return JOBS[experiment.protocol.kind](experiment)
+
+
+def _follow(experiment: Experiment, place: Path) -> Run:
+    """Compute along with the first host, which keeps the folder."""
+    (finished,) = agree(False)
+    if finished:
+        raise RunError(f"{place} on the first host holds a finished run; open it there with load_run")
+    job = _make_job(experiment)
+    state = drive(job, NoFolder(place), 0.0, lambda what, news: None)
+    return Run(place, experiment.record, experiment.learner, job.learner_state(state))
 
 
 def load_run(
