@@ -108,12 +108,19 @@ def replicate(tree: PyTree[Any]) -> PyTree[Any]:
     What a compiled function returns that shares tasks lies on all of them. If its arguments do so from the start, it
     need not be compiled a second time.
     """
+    sharding = on_sharing_devices()
+    if sharding is None:
+        return tree
+    arrays, rest = eqx.partition(tree, eqx.is_array)
+    return eqx.combine(jax.device_put(arrays, sharding), rest)
+
+
+def on_sharing_devices() -> NamedSharding | None:
+    """The sharding of arrays of which every device that shares tasks has a copy; None if there is only one."""
     mesh = task_mesh()
     if mesh is None:
-        return tree
-    concrete = mesh if isinstance(mesh, Mesh) else jax.sharding.get_mesh()
-    arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, NamedSharding(concrete, PartitionSpec())), rest)
+        return None
+    return NamedSharding(mesh if isinstance(mesh, Mesh) else jax.sharding.get_mesh(), PartitionSpec())
 
 
 def _make_mesh(devices: list[Any]) -> Mesh:

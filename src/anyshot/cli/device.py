@@ -19,7 +19,7 @@ def use_device(
         device: auto, cpu or gpu.
         batching: of the learner. On a CPU every core becomes a device, unless the tasks of a meta-batch are computed
             together.
-        devices: that share the tasks of a meta-batch: a number, auto for all, or None for the usual number.
+        devices: that share the tasks of a meta-batch, on all hosts: a number, auto for all, None for the usual number.
         hosts: that compute together; None for this one alone.
         before: the number of devices that the run was on until now.
     """
@@ -33,10 +33,14 @@ def use_device(
     if device != "auto":
         jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,cpu"}[device])
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
-    if on_cpu and isinstance(devices, int):
-        use_cpu_cores(devices)
-    elif on_cpu and devices is None and before is not None:
-        use_cpu_cores(before)
+    wanted = before if devices is None else devices
+    if on_cpu and isinstance(wanted, int):
+        count = hosts[1] if isinstance(hosts, tuple) else 1
+        if count > 0 and wanted % count:
+            raise InputError(
+                f"--devices is {wanted}, which {count} hosts cannot share evenly; use a multiple of {count}"
+            )
+        use_cpu_cores(max(1, wanted // max(1, count)))
     elif on_cpu and (devices == "auto" or batching != "together"):
         use_cpu_cores()
     if hosts is not None:

@@ -175,7 +175,10 @@ def _execute(make: Callable[[], Experiment], folder: Path, execution: Execution)
                 "fewer tasks_per_update or shots, in a new folder; --dry-run estimates the memory"
             ) from error
         raise
-    execution.print_line(f"done: {finished.outcome}; run folder: {folder}")
+    from anyshot.runs.hosts import is_first_host
+
+    outcome = finished.outcome if is_first_host() else "the first host has the result"
+    execution.print_line(f"done: {outcome}; run folder: {folder}")
 
 
 def _make_mirror(experiment: Experiment, folder: Path, execution: Execution) -> Mirror | None:

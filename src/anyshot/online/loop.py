@@ -9,6 +9,7 @@ up. One call of the compiled function runs several rounds, and nothing is compil
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,15 +20,16 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from anyshot.adaptation import Loss
 from anyshot.errors import InputError
-from anyshot.learners import Learner
+from anyshot.learners import Drawn, Learner
 from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.buffer import Buffer, Sizes
 from anyshot.online.protocol import OnlineProtocol
-from anyshot.online.stream import Stream
+from anyshot.online.stream import HasCapacities, Stream
 from anyshot.rounds import all_finite, run_rounds
 
 # The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
 RECALL, BORROW = 1, 2
+Draw = Callable[[Any], tuple[Drawn, Key[Array, ""]]]  # from a step's key, or from what was drawn for it before
 
 
 def round_keys(key: Key[Array, ""], rounds: Int[Array, ""]) -> Any:
@@ -94,7 +96,7 @@ class OnlineLoop(eqx.Module):
         if self.protocol.measure == "accuracy" and self.protocol.advance and not self.classification:
             raise InputError("measure must be 'loss' in a regression, got 'accuracy'")
 
-    def start(self, stream: Stream, key: Key[Array, ""]) -> OnlineState:
+    def start(self, stream: HasCapacities, key: Key[Array, ""]) -> OnlineState:
         """The state before the first round."""
         zero = jnp.zeros((), jnp.int32)
         first = jnp.asarray(self.protocol.pretrain_tasks, jnp.int32)
@@ -130,7 +132,9 @@ class OnlineLoop(eqx.Module):
             lambda b: b,
             state.buffer,
         )
-        learner, metrics = self.run_updates(stream, state, buffer, of_updates, learning)
+        learner, metrics = self.run_updates(
+            state.learner, self.update_keys(of_updates), self.drawing(stream, buffer, state.position), learning
+        )
         if "memory" in self.learner.wants:  # the memory of the last update may lack the task that has just ended
             of_recall = jax.random.fold_in(of_evaluation, RECALL)
             memory = buffer.draw_memory(sizes, rules, state.position, of_recall)
@@ -141,10 +145,8 @@ class OnlineLoop(eqx.Module):
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
             adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
-        loss, right = self.evaluate(stream, learner, adapted_on, state.position)
-        # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
-        enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
-        mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
+        loss, right = self.evaluate(learner, adapted_on, stream.test_set(state.position))
+        mastered = self.masters(loss, right)
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
         finite = jnp.isfinite(loss) & all_finite(learner)
@@ -171,29 +173,45 @@ class OnlineLoop(eqx.Module):
         )
         return new, record
 
+    def update_keys(self, key: Key[Array, ""]) -> Key[Array, " updates"]:
+        """The keys of the updates of a round."""
+        return jax.random.split(key, self.protocol.steps_per_arrival * self.protocol.updates_per_step)
+
+    def drawing(self, stream: Stream, buffer: Buffer, position: Int[Array, ""]) -> Draw:
+        """A function that draws the data of an update from what has been received."""
+
+        def draw(key: Key[Array, ""]) -> tuple[Drawn, Key[Array, ""]]:
+            of_draw, of_update = jax.random.split(key)
+            return buffer.draw(stream, self.protocol, self.learner.wants, position, of_draw), of_update
+
+        return draw
+
     def run_updates(
-        self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
+        self, learner: PyTree[Any], steps: PyTree[Array], draw: Draw, learning: Bool[Array, ""]
     ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
         """Run the updates of a round, if `learning`.
+
+        Args:
+            learner: the learner's state.
+            steps: what `draw` needs, with a leading axis for the updates.
+            draw: gives the data and the key of an update.
+            learning: whether there are updates at all.
 
         Returns:
             The learner's state, and the mean of each metric over the updates (NaN without updates). A learner that
             wants nothing has no updates and no metrics.
         """
         if not self.learner.wants:
-            return state.learner, {}
-        rules = self.protocol
-        steps = rules.steps_per_arrival * rules.updates_per_step
-        arrays, static = eqx.partition(state.learner, eqx.is_array)
+            return learner, {}
+        arrays, static = eqx.partition(learner, eqx.is_array)
 
-        def update(arrays: PyTree[Any], key: Key[Array, ""]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-            of_draw, of_update = jax.random.split(key)
-            drawn = buffer.draw(stream, rules, self.learner.wants, state.position, of_draw)
-            learner, metrics = self.learner.update(eqx.combine(arrays, static), drawn, of_update)
-            return eqx.filter(learner, eqx.is_array), metrics
+        def update(arrays: PyTree[Any], step: PyTree[Array]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
+            drawn, of_update = draw(step)
+            new, metrics = self.learner.update(eqx.combine(arrays, static), drawn, of_update)
+            return eqx.filter(new, eqx.is_array), metrics
 
         def updates(arrays: PyTree[Any]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-            arrays, metrics = lax.scan(update, arrays, jax.random.split(key, steps))
+            arrays, metrics = lax.scan(update, arrays, steps)
             return arrays, jax.tree.map(jnp.mean, metrics)
 
         none = jax.tree.map(
@@ -203,12 +221,19 @@ class OnlineLoop(eqx.Module):
         return eqx.combine(arrays, static), metrics
 
     def evaluate(
-        self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
+        self, learner: PyTree[Any], support: Any, test_set: tuple[PyTree[Array], PyTree[Array]]
     ) -> tuple[Float[Array, ""], Int[Array, ""]]:
         """The mean loss on the task's test data after adapting to the shots, and the number of right answers."""
-        x, y = stream.test_set(position)
+        x, y = test_set
         outputs = self.learner.predict(learner, support, x)
         loss = jnp.mean(jax.vmap(self.loss)(outputs, y))
         if not self.classification:
             return loss, jnp.zeros((), jnp.int32)
         return loss, jnp.sum(jnp.argmax(outputs, axis=-1) == y, dtype=jnp.int32)
+
+    def masters(self, loss: Float[Array, ""], right: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether a task with this loss, or so many right answers, is mastered."""
+        rules = self.protocol
+        # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
+        enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
+        return right >= enough if rules.measure == "accuracy" else loss <= rules.threshold

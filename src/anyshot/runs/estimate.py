@@ -168,7 +168,7 @@ def _fitting_work(experiment: Experiment) -> tuple[_Work, int, int]:
     work = _online_work(experiment)
     a_round = rules.steps_per_arrival * rules.updates_per_step
     evaluated = max(1, experiment.learner.inner_steps) / a_round
-    labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.train_rows.shape[1])
+    labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.width("train"))
     return replace(work, evaluated=evaluated, test=1, adaptations=1 / a_round), labels, rules.test_size
 
 

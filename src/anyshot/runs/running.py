@@ -8,6 +8,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -24,7 +25,7 @@ from anyshot.runs import checkpoints
 from anyshot.runs.drive import Job, Observe, describe_environment, drive
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
-from anyshot.runs.hosts import NoFolder, agree, is_first_host
+from anyshot.runs.hosts import NoFolder, agree, agree_on_state, is_first_host
 from anyshot.runs.learner_records import default_hyperparameters, describe_learner
 from anyshot.runs.make import learner_of, protocol_from
 from anyshot.runs.offline import OfflineJob
@@ -171,40 +172,35 @@ def run(
     with share_tasks(devices if devices is not None else devices_before(place)) as sharing:
         check_sharing(experiment, sharing)
         sharing = sharing if learner.shares_tasks else 1
-        if not is_first_host():
-            return _follow(experiment, place)
-        if devices is not None:
+        if devices is not None and is_first_host():
             warn_of_other_number(place, sharing, warn)
-        with (
-            Progress(experiment, quiet=not progress) as shown,
-            RunFolder.opened(
-                place, experiment.record, describe_environment(sharing), warn, default_hyperparameters(learner)
-            ) as opened,
-        ):
+        with Progress(experiment, quiet=not progress or not is_first_host()) as shown:
 
             def tell(what: str, news: Any) -> None:
                 shown(what, news)
                 if observe is not None:
                     observe(what, news)
 
-            (finished,) = agree(opened.finished)
-            if not finished:
-                drive(_make_job(experiment), opened, checkpoint_seconds, tell)
-    return _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
+            with _open_folder(experiment, place, sharing, warn) as opened:
+                (finished,) = agree(opened.finished)
+                if not finished:
+                    drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell)
+    if is_first_host():
+        found = _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
+    else:
+        found = Run(place, experiment.record, learner, learner.init(jax.random.key(0)))
+    found.state = agree_on_state(found.state)
+    return found
 
 
-def _make_job(experiment: Experiment) -> Job:
-    return JOBS[experiment.protocol.kind](experiment)
-
-
-def _follow(experiment: Experiment, place: Path) -> Run:
-    """Compute along with the first host, which keeps the folder."""
-    (finished,) = agree(False)
-    if finished:
-        raise RunError(f"{place} on the first host holds a finished run; open it there with load_run")
-    job = _make_job(experiment)
-    state = drive(job, NoFolder(place), 0.0, lambda what, news: None)
-    return Run(place, experiment.record, experiment.learner, job.learner_state(state))
+def _open_folder(
+    experiment: Experiment, place: Path, sharing: int, warn: Callable[[str], None]
+) -> AbstractContextManager[RunFolder | NoFolder]:
+    """The folder of a run, which the first host keeps."""
+    if not is_first_host():
+        return nullcontext(NoFolder(place))
+    defaults = default_hyperparameters(experiment.learner)
+    return RunFolder.opened(place, experiment.record, describe_environment(sharing), warn, defaults)
 
 
 def load_run(
