@@ -66,13 +66,13 @@ def test_damage_is_found(tmp_path: Path) -> None:
     file = tmp_path / "tasks" / "shard-00001" / "x.npy"
     data = file.read_bytes()
     file.write_bytes(data[:-1] + b"?")
-    with pytest.raises(DataError, match="shard-00001/x.npy is damaged"):
+    with pytest.raises(DataError, match=r"shard-00001/x\.npy is damaged"):
         StoredTasks(stored.folder).verify()
     file.write_bytes(data[:-1])
     with pytest.raises(DataError, match="shard-00001"):
         StoredTasks(stored.folder)
     (tmp_path / "tasks" / "tasks.json").write_text("{}")
-    with pytest.raises(DataError, match="tasks.json"):
+    with pytest.raises(DataError, match=r"tasks\.json"):
         StoredTasks(stored.folder)
 
 

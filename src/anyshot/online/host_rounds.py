@@ -83,8 +83,8 @@ class HostRounds:
             record = self._record(now, ready, result)
             found.append(record)
             now = _after(now, bool(record.ended), bool(record.pretraining))
-        numbers = [jnp.asarray(number, jnp.int32) for number in now]
-        state = OnlineState(learner, buffer, *numbers, jnp.asarray(finite))
+        position, round_, number = (jnp.asarray(one, jnp.int32) for one in now)
+        state = OnlineState(learner, buffer, position, round_, number, jnp.asarray(finite))
         records = jax.tree.map(lambda *leaves: np.stack(leaves), *found) if found else None
         return state, records, len(found)
 
@@ -124,23 +124,19 @@ class HostRounds:
         data, received = self.stream.read_round(self.loop, buffer, now.position, now.rounds, self.key, learning)
         return _Ready(buffer, received, data)
 
-    def _record(self, now: Moment, ready: _Ready, found: _Found) -> Record:
+    def _record(self, now: Moment, ready: _Ready, found: Any) -> Record:
         rules, pretraining = self.loop.protocol, self._pretrains(now)
         ended = not pretraining and ((bool(found.mastered) and rules.advance) or now.round >= rules.rounds)
         accuracy = found.right / rules.test_size if self.loop.classification else np.nan
-        return Record(
-            np.int32(now.position),
-            np.int32(now.round),
-            np.int32(ready.received),
-            np.int32(ready.data.support.count),
+        facts: list[Any] = [
+            *(np.int32(number) for number in (now.position, now.round, ready.received, ready.data.support.count)),
             found.loss,
             np.asarray(accuracy, found.loss.dtype),
             found.mastered,
             np.bool_(ended),
             np.bool_(pretraining),
-            found.metrics,
-            found.rates,
-        )
+        ]
+        return Record._make([*facts, found.metrics, found.rates])
 
 
 def _after(now: Moment, ended: bool, pretraining: bool) -> Moment:

@@ -6,6 +6,7 @@ are on the device. The order in which the rows of a task arrive is not stored bu
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from anyshot.online.places import DrawnPlaces, Places
 from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import check_fits, draw_order
 from anyshot.shots import Episodes, Shots
-from anyshot.tasks.rows import Part, shuffle_places
+from anyshot.tasks.rows import PARTS, shuffle_places
 from anyshot.tasks.stored import StoredTasks
 
 
@@ -62,9 +63,18 @@ class HostStream:
         self._nothing: Drawn | None = None  # zeros in place of the data of updates, for rounds without updates
         order, of_train, of_test = draw_order(tasks.num_tasks, protocol, jax.device_put(key, host_device()))
         self.order = np.asarray(order, np.int32)
-        self.keys = {"train": jax.random.split(of_train, len(order)), "test": jax.random.split(of_test, len(order))}
-        self.capacity = min(protocol.rounds * protocol.labels_per_arrival, tasks.width("train"))
-        self.capacities = np.minimum(tasks.counts("train")[self.order], self.capacity).astype(np.int32)
+        capacity = min(protocol.rounds * protocol.labels_per_arrival, tasks.width("train"))
+        self.capacities = np.minimum(tasks.counts("train")[self.order], capacity).astype(np.int32)
+        uneven = {part: tasks.counts(part)[self.order] if tasks.is_uneven(part) else None for part in PARTS}
+        self.arrivals = Arrivals(
+            jax.random.split(of_train, self.positions),
+            jax.random.split(of_test, self.positions),
+            jax.device_put(uneven["train"], host_device()),
+            jax.device_put(uneven["test"], host_device()),
+            tasks.width("train"),
+            tasks.width("test"),
+            capacity,
+        )
 
     @property
     def positions(self) -> int:
@@ -88,13 +98,12 @@ class HostStream:
             the data, on the device, and the number of datapoints received of the current task.
         """
         rules = self.protocol
-        places = _draw_round(loop, Sizes(self.capacity), buffer, np.int32(position), np.int32(number), key)
-        task = np.full(rules.test_size, self.order[position])
-        tested = self._rows("test", np.array([position]), rules.test_size)[0]
+        places = _draw_round(loop, self.arrivals, buffer, np.int32(position), np.int32(number), key)
+        task, tested = np.full(rules.test_size, self.order[position]), np.asarray(places.tested, np.int64)
         data = RoundData(
             self._read_drawn(places.drawn) if learning else self._draw_nothing(places.drawn),
             self._put(places.keys),
-            self._read(places.support),
+            self._read(places.support, looked_up=True),
             None if places.memory is None else self._read(places.memory),
             self._put(self.tasks.read(task, tested, "test")),
         )
@@ -106,10 +115,10 @@ class HostStream:
         return self._nothing
 
     def _read_drawn(self, places: DrawnPlaces, nothing: bool = False) -> Drawn:
-        def read(some: Places | None) -> Shots | None:
-            return None if some is None else self._read(some, nothing)
+        def read(some: Places | None, looked_up: bool = False) -> Shots | None:
+            return None if some is None else self._read(some, looked_up, nothing)
 
-        train, val = read(places.train), read(places.val)
+        train, val = read(places.train, looked_up=True), read(places.val, looked_up=True)
         return Drawn(
             episodes=None if train is None or val is None else Episodes(train, val),
             batch=read(places.batch),
@@ -119,29 +128,30 @@ class HostStream:
             memory_task=None if places.memory is None else self._put(places.memory.position),
         )
 
-    def _read(self, places: Places, nothing: bool = False) -> Shots:
-        """The examples at these places, on the device. Padding is zeros and not read; so is all, with `nothing`."""
+    def _read(self, places: Places, looked_up: bool = False, nothing: bool = False) -> Shots:
+        """The examples at these places, or rows if `looked_up`, on the device.
+
+        Padding is zeros and is not read; with `nothing`, all is padding.
+        """
         place, count, position = np.asarray(places.place), np.asarray(places.count), np.asarray(places.position)
         if position.ndim < place.ndim:
             position = np.broadcast_to(position[..., None], place.shape)
         present = np.broadcast_to(np.arange(place.shape[-1]) < count[..., None], place.shape) & (not nothing)
         x, y = (np.zeros((*place.shape, *leaf.shape), leaf.dtype) for leaf in self.tasks.example())
         if present.any():
-            several, back = np.unique(position[present], return_inverse=True)
-            rows = self._rows("train", several, self.capacity)[back, place[present]]
+            rows = place[present] if looked_up else self._look_up(position[present], place[present])
             x[present], y[present] = self.tasks.read(self.order[position[present]], rows)
         return Shots(*self._put((x, y, count)))
 
     def _put(self, tree: Any) -> Any:
         return jax.device_put(tree, self.sharding or jax.local_devices()[0])
 
-    def _rows(self, part: Part, positions: Int[np.ndarray, " n"], size: int) -> Int[np.ndarray, "n size"]:
-        """The rows of the tasks at these positions in the order in which they arrive, or are tested."""
+    def _look_up(self, position: Int[np.ndarray, " n"], place: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        """The rows at these places of a draw over all tasks, in which a position may come many times."""
+        several, back = np.unique(position, return_inverse=True)
         # As many positions as a power of two, so that few different sizes are compiled.
-        padded = np.pad(positions, (0, (1 << (len(positions) - 1).bit_length()) - len(positions)), mode="edge")
-        counts = self.tasks.counts(part)[self.order[padded]] if self.tasks.is_uneven(part) else None
-        rows = _shuffle_rows(self.keys[part], padded, counts, self.tasks.width(part), size)
-        return np.asarray(rows)[: len(positions)].astype(np.int64)
+        padded = np.pad(several, (0, (1 << (len(several) - 1).bit_length()) - len(several)), mode="edge")
+        return np.asarray(_shuffle(self.arrivals, padded))[back, place]
 
 
 def host_device() -> Any:
@@ -149,34 +159,76 @@ def host_device() -> Any:
     return jax.local_devices(backend="cpu")[0]
 
 
+class Arrivals(eqx.Module):
+    """The order in which the rows of a task arrive, and in which they are tested; drawn anew each time.
+
+    Args:
+        train_keys: of the task at each position.
+        test_keys: the same.
+        train_counts: the number of rows of the task at each position; None if all have as many.
+        test_counts: the same.
+        train_width: the number of rows of the largest task.
+        test_width: the same.
+        capacity: the number of rows of a task that can arrive.
+    """
+
+    train_keys: Key[Array, " positions"]
+    test_keys: Key[Array, " positions"]
+    train_counts: Int[Array, " positions"] | None
+    test_counts: Int[Array, " positions"] | None
+    train_width: int = eqx.field(static=True)
+    test_width: int = eqx.field(static=True)
+    capacity: int = eqx.field(static=True)
+
+    def train_rows(self, position: Int[Array, ""]) -> Int[Array, " capacity"]:
+        """The rows of the task in the order in which they arrive."""
+        count = None if self.train_counts is None else self.train_counts[position]
+        return shuffle_places(self.train_keys[position], self.train_width, count, self.capacity)
+
+    def test_rows(self, position: Int[Array, ""], size: int) -> Int[Array, " size"]:
+        """The rows on which the task is tested."""
+        count = None if self.test_counts is None else self.test_counts[position]
+        return shuffle_places(self.test_keys[position], self.test_width, count, size)
+
+    def look_up(self, places: Places) -> Places:
+        """Places of one task, with rows instead of places."""
+        return Places(places.position, self.train_rows(places.position)[places.place], places.count)
+
+
 class _RoundPlaces(NamedTuple):
-    drawn: DrawnPlaces
+    drawn: DrawnPlaces  # train and val with rows
     keys: Key[Array, " updates"]
-    support: Places
+    support: Places  # with rows
     memory: Places | None
+    tested: Int[Array, " test"]
     received: Int[Array, ""]
 
 
 @eqx.filter_jit
-def _draw_round(loop: OnlineLoop, sizes: Sizes, buffer: Buffer, position: Any, number: Any, key: Any) -> _RoundPlaces:
-    rules, learner = loop.protocol, loop.learner
+def _draw_round(
+    loop: OnlineLoop, arrivals: Arrivals, buffer: Buffer, position: Any, number: Any, key: Any
+) -> _RoundPlaces:
+    rules, learner, sizes = loop.protocol, loop.learner, Sizes(arrivals.capacity)
     of_updates, of_evaluation = round_keys(key, number)
     of_draw, of_update = jnp.unstack(jax.vmap(jax.random.split)(loop.update_keys(of_updates)), axis=1)
     memory = None
     if "memory" in learner.wants:
         memory = buffer.draw_memory(sizes, rules, position, jax.random.fold_in(of_evaluation, RECALL))
+    drawn = jax.vmap(lambda one: buffer.draw_places(sizes, rules, learner.wants, position, one))(of_draw)
+    if drawn.train is not None:
+        look_up = jax.vmap(jax.vmap(arrivals.look_up))
+        drawn = dataclasses.replace(drawn, train=look_up(drawn.train), val=look_up(drawn.val))
+    support = buffer.draw_support(sizes, rules, position, of_evaluation, learner.uses_all_labels)
     return _RoundPlaces(
-        jax.vmap(lambda one: buffer.draw_places(sizes, rules, learner.wants, position, one))(of_draw),
+        drawn,
         of_update,
-        buffer.draw_support(sizes, rules, position, of_evaluation, learner.uses_all_labels),
+        arrivals.look_up(support),
         memory,
+        arrivals.test_rows(position, rules.test_size),
         buffer.received[position],
     )
 
 
 @eqx.filter_jit
-def _shuffle_rows(keys: Any, positions: Any, counts: Any, width: int, size: int) -> Int[Array, "n size"]:
-    def shuffle(key: Any, count: Any) -> Int[Array, " size"]:
-        return shuffle_places(key, width, count, size)
-
-    return jax.vmap(shuffle, in_axes=(0, None if counts is None else 0))(keys[positions], counts)
+def _shuffle(arrivals: Arrivals, positions: Any) -> Int[Array, "n capacity"]:
+    return jax.vmap(arrivals.train_rows)(positions)

@@ -117,8 +117,8 @@ def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, obs
                 why = _not_finite(last, job.learns_at_once)
                 raise RunError(f"{why}; the last good checkpoint is in {folder.path}")
             seconds = time.monotonic() - started
-            due = time.monotonic() - saved > checkpoint_seconds
-            rounds, due, stop = agree(_next_rounds(rounds, seconds, job.loop.dispatch), due, bool(interrupted))
+            late = time.monotonic() - saved > checkpoint_seconds
+            rounds, due, stop = agree(_next_rounds(rounds, seconds, job.loop.dispatch), late, bool(interrupted))
             if stop or due:
                 save()
                 saved = time.monotonic()

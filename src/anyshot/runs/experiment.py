@@ -70,7 +70,9 @@ class Experiment:
         if isinstance(protocol, OnlineProtocol):
             check_fits(tasks, protocol)
         elif isinstance(tasks, StoredTasks):
-            raise InputError(f"protocol must be an OnlineProtocol for stored tasks ({tasks.folder}), got {protocol!r}")
+            raise InputError(
+                f"protocol must be an OnlineProtocol for stored tasks ({tasks.folder}), got an OfflineProtocol"
+            )
         else:
             split_for(tasks, protocol)
         self._check_learner()

@@ -6,6 +6,7 @@ depends on the clock, on a signal or on a file is decided by the first host and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -57,7 +58,7 @@ class NoFolder:
         """None: the first host tells its state."""
         return None
 
-    def append(self, events: list[Event]) -> None:
+    def append(self, events: Sequence[Event]) -> None:
         """Nothing."""
 
     def save(self, number: int, arrays: dict[str, np.ndarray], info: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from anyshot.runs.hosts import NoFolder
 from anyshot.runs.interrupts import catch_interrupts
 from anyshot.runs.online import learned_rates, training_metrics
 from anyshot.runs.records import Event, OfflineSummary, Score, Trial
+from anyshot.tasks import TaskSet
 
 
 class OfflineJob:
@@ -34,6 +35,7 @@ class OfflineJob:
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.protocol, OfflineProtocol)
+        assert isinstance(experiment.tasks, TaskSet)
         self.tasks, self.protocol = experiment.tasks, experiment.protocol
         self.loop = OfflineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
         start, run, test = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)

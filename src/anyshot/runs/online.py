@@ -39,8 +39,8 @@ class OnlineJob:
         self.keys = {"stream": stream, "start": start, "run": run}
         self.learns_at_once = self.protocol.pretrain_rounds > 0
 
-    def load_data(self) -> Stream | HostStream:
-        """The stream: on the device, unless the tasks are stored."""
+    def load_data(self) -> Any:
+        """The stream: a `Stream` on the device, or a `HostStream` if the tasks are stored."""
         if isinstance(self.tasks, StoredTasks):
             return HostStream(self.tasks, self.protocol, self.keys["stream"], on_sharing_devices())
         return replicate(make_stream(self.tasks.on_device(), self.protocol, self.keys["stream"]))

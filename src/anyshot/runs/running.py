@@ -182,8 +182,8 @@ def run(
                     observe(what, news)
 
             with _open_folder(experiment, place, sharing, warn) as opened:
-                (finished,) = agree(opened.finished)
-                if not finished:
+                (is_finished,) = agree(opened.finished)
+                if not is_finished:
                     drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell)
     if is_first_host():
         found = _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)

@@ -52,6 +52,11 @@ class TaskRows(eqx.Module):
         """The largest class plus one; 0 if labels are targets of a regression."""
         return int(self.y.max()) + 1 if jnp.issubdtype(self.y.dtype, jnp.integer) else 0
 
+    @property
+    def device_bytes(self) -> int:
+        """The bytes that a run needs on the device for the tasks."""
+        return int(sum(array.nbytes for array in (self.x, self.y, self.train_rows, self.test_rows)))
+
     def width(self, part: Part = "train") -> int:
         """The number of rows of the largest task."""
         return int(self._rows(part).shape[1])

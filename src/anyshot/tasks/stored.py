@@ -42,6 +42,7 @@ class StoredTasks:
 
     unit = 1  # examples that belong together; pairs cannot be stored
     origin = None
+    device_bytes = 0  # nothing but what is drawn is ever on the device
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)

@@ -14,6 +14,7 @@ from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError, InputError
 from anyshot.inputs import check_finite, check_numeric
 from anyshot.tasks.fingerprint import array_sha256
+from anyshot.tasks.rows import PARTS
 from anyshot.tasks.stored import FORMAT, MANIFEST, StoredTasks, fingerprint_of, shard_name
 from anyshot.tasks.taskset import TaskSet
 
@@ -47,7 +48,7 @@ def write_tasks(
     if isinstance(shard_bytes, bool) or not isinstance(shard_bytes, int) or shard_bytes < 1:
         raise InputError(f"shard_bytes must be a whole number of at least 1, got {shard_bytes!r}")
     if isinstance(tasks, TaskSet):
-        tasks, name = _list_tasks(tasks), tasks.name
+        name, tasks = tasks.name, _list_tasks(tasks)
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
         with unfinished_folder(place.parent) as unfinished:
@@ -66,7 +67,7 @@ def _list_tasks(tasks: TaskSet) -> Iterator[NamedTask]:
     if tasks.unit > 1:
         raise InputError(f"{tasks.name} makes pairs as they are needed, which cannot be stored; store its examples")
     for task, task_name in enumerate(tasks.task_names):
-        train, test = (tasks.look_up(tasks.rows_of(task, part)) for part in ("train", "test"))  # type: ignore[arg-type]
+        train, test = (tasks.look_up(tasks.rows_of(task, part)) for part in PARTS)
         yield task_name, train, test
 
 
