@@ -1,6 +1,7 @@
 """Memory and time of a run whose tasks stay on the disk.
 
     python -m benchmarks.streams write DIR TASKS EXAMPLES   # tasks of 16 numbers an example, two classes
+    python -m benchmarks.streams pretend DIR TASKS EXAMPLES # the same in files with holes: zeros that take no room
     python -m benchmarks.streams learn DIR OUT              # learn them all; prints memory and time on the way
     python -m benchmarks.streams ends DIR                   # only the first and the last tasks, the others as received
     python -m benchmarks.streams compare [REPEATS]          # a step on stored tasks against one with data on the device
@@ -12,6 +13,7 @@ system keeps, and gives back when memory is short, are counted apart (RssFile).
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -28,6 +30,7 @@ from anyshot import Experiment, OnlineProtocol, StoredTasks, TaskSet, make_learn
 from anyshot.online import Buffer, OnlineState
 from anyshot.runs.drive import run_compiled, start
 from anyshot.runs.online import OnlineJob
+from anyshot.tasks.stored import ARRAYS, MANIFEST, fingerprint_of, shard_name
 
 LABELS, TEST, FEATURES = 10, 10, 16
 SMALL = OnlineProtocol(
@@ -49,6 +52,24 @@ def draw_tasks(tasks: int, examples: int) -> Iterator[Any]:
         y = (x @ draw.normal(size=FEATURES) > 0).astype(np.int8)
         held = min(TEST, examples // 2)
         yield f"task {number}", (x[held:], y[held:]), (x[:held], y[:held])
+
+
+def pretend_tasks(folder: Path, tasks: int, examples: int, shard_tasks: int = 100_000) -> StoredTasks:
+    """A folder as `write_tasks` writes it, whose examples are zeros. The hashes are made up, so do not verify it."""
+    held, shards = min(TEST, examples // 2), []
+    for number, first in enumerate(range(0, tasks, shard_tasks)):
+        count, place = min(shard_tasks, tasks - first), folder / shard_name(number)
+        place.mkdir(parents=True)
+        for name, dtype, shape in (("x", np.uint8, (count * examples, FEATURES)), ("y", np.int8, (count * examples,))):
+            np.lib.format.open_memmap(place / f"{name}.npy", "w+", dtype, shape)  # type: ignore[no-untyped-call]
+        np.save(place / "names.npy", np.char.add("task ", np.arange(first, first + count).astype(str)))
+        np.save(place / "train_counts.npy", np.full(count, examples - held, np.int32))
+        np.save(place / "test_counts.npy", np.full(count, held, np.int32))
+        shards.append(dict.fromkeys(ARRAYS, "made up"))
+    manifest = {"format": 1, "name": "pretended", "num_classes": 2, "shards": shards}
+    manifest["fingerprint"] = fingerprint_of(shards, "pretended")
+    (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+    return StoredTasks(folder)
 
 
 def make_small(tasks: Any) -> Experiment:
@@ -105,7 +126,7 @@ def learn_all(folder: str, out: str, parts: int = 10) -> None:
     print(anyshot.run(make_small(tasks), out, progress=False, observe=observe))
 
 
-def learn_ends(folder: str, rounds: int = 400) -> None:
+def learn_ends(folder: str, rounds: int = 300) -> None:
     """The first tasks; then the last, as if all before had been received."""
     tasks = StoredTasks(folder)
     print(tasks, f"{tasks.nbytes / 1e6:,.0f} MB", flush=True)
@@ -125,7 +146,7 @@ def learn_ends(folder: str, rounds: int = 400) -> None:
             show(part, clock, rounds)
 
     learn(state, "first tasks")
-    last = stream.positions - rounds - 10
+    last = stream.positions - 2 * rounds - 10  # a task has one or two rounds
     received = jnp.where(jnp.arange(stream.positions) < last, stream.capacities, 0).astype(jnp.int32)
     buffer = Buffer(received, state.buffer.seen, jnp.asarray(last, jnp.int32))
     zero = jnp.zeros((), jnp.int32)
@@ -172,6 +193,8 @@ if __name__ == "__main__":
     command, *words = sys.argv[1:]
     if command == "write":
         print(write_tasks(words[0], draw_tasks(int(words[1]), int(words[2])), name="planes"))
+    elif command == "pretend":
+        print(pretend_tasks(Path(words[0]), int(words[1]), int(words[2])))
     elif command == "learn":
         learn_all(words[0], words[1])
     elif command == "ends":
