@@ -11,7 +11,9 @@ slower), and a step ends with the slowest. A million tasks are drawn from on thi
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,8 +58,9 @@ def time_draws(tasks: int) -> tuple[float, float]:
     rules = OnlineProtocol()
     draw = jax.jit(lambda buffer, key: buffer.draw_episodes(Sizes(100), rules, key))
     receive = jax.jit(lambda buffer: buffer.receive(jnp.asarray(3), 4, jnp.asarray(200)))
-    found = []
-    for call in (lambda: draw(buffer, jax.random.key(0)), lambda: receive(buffer)):
+    found: list[float] = []
+    calls: tuple[Callable[[], Any], ...] = (lambda: draw(buffer, jax.random.key(0)), lambda: receive(buffer))
+    for call in calls:
         jax.block_until_ready(call())
         began = time.process_time()
         for _ in range(20):

@@ -61,7 +61,7 @@ def pretend_tasks(folder: Path, tasks: int, examples: int, shard_tasks: int = 10
         count, place = min(shard_tasks, tasks - first), folder / shard_name(number)
         place.mkdir(parents=True)
         for name, dtype, shape in (("x", np.uint8, (count * examples, FEATURES)), ("y", np.int8, (count * examples,))):
-            np.lib.format.open_memmap(place / f"{name}.npy", "w+", dtype, shape)  # type: ignore[no-untyped-call]
+            np.lib.format.open_memmap(place / f"{name}.npy", "w+", dtype, shape)
         np.save(place / "names.npy", np.char.add("task ", np.arange(first, first + count).astype(str)))
         np.save(place / "train_counts.npy", np.full(count, examples - held, np.int32))
         np.save(place / "test_counts.npy", np.full(count, held, np.int32))

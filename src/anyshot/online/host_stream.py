@@ -215,7 +215,7 @@ def _draw_round(
     if "memory" in learner.wants:
         memory = buffer.draw_memory(sizes, rules, position, jax.random.fold_in(of_evaluation, RECALL))
     drawn = jax.vmap(lambda one: buffer.draw_places(sizes, rules, learner.wants, position, one))(of_draw)
-    if drawn.train is not None:
+    if drawn.train is not None and drawn.val is not None:
         look_up = jax.vmap(jax.vmap(arrivals.look_up))
         drawn = dataclasses.replace(drawn, train=look_up(drawn.train), val=look_up(drawn.val))
     support = buffer.draw_support(sizes, rules, position, of_evaluation, learner.uses_all_labels)
