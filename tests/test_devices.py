@@ -1,8 +1,10 @@
-"""All cores of a CPU compute what one computes."""
+"""Several devices compute what one computes."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -11,49 +13,65 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from anyshot.devices import replicate, use_cpu_cores
+from anyshot.devices import replicate, share_tasks, use_cpu_cores
 from tests.support.refusals import assert_refused
 
 pytestmark = pytest.mark.medium
 
-ON_CORES = """
-import sys
+ON_DEVICES = """
+import json, sys
 import equinox as eqx, jax, numpy as np
-jax.config.update("jax_enable_x64", True)
 from anyshot.adaptation import MetaObjective, Update
-from anyshot.devices import use_cpu_cores
+from anyshot.devices import replicate, share_tasks
+from anyshot.errors import InputError
+from anyshot.networks import MLP
 from anyshot.rates import Scaled
 from anyshot.shots import Episodes, Shots, stack_tasks
-from anyshot.networks import MLP
 
-cores = int(sys.argv[1])
-assert use_cpu_cores(cores) == cores
-assert len(jax.local_devices()) == cores
 draw = np.random.default_rng(0)
 def tasks(counts):
-    return stack_tasks([Shots.of(draw.normal(size=(n, 2)), draw.integers(0, 3, n), size=2) for n in counts])
-episodes = Episodes(tasks([1, 0, 2, 1, 2]), tasks([1, 2, 2, 1, 2]))  # five tasks: one core has none in the last round
-objective = MetaObjective(Update(steps=2), batching="in turn")
-result = eqx.filter_jit(objective.value_and_grad)(MLP((2, 4, 3), key=jax.random.key(0)), Scaled(0.3), episodes)
-for leaf in jax.tree.leaves(result):
-    print(*(float(number).hex() for number in np.asarray(leaf).reshape(-1)))
+    return stack_tasks([Shots.of(draw.normal(size=(n, 2)).astype("f"), draw.integers(0, 3, n), size=2) for n in counts])
+counts = [1, 0, 2, 1, 2, 2, 0, 1, 2, 1]  # ten tasks: some devices have none in the last round
+episodes, model = Episodes(tasks(counts), tasks([n // 2 + 1 for n in counts])), MLP((2, 4, 3), key=jax.random.key(0))
+def compute(devices, batching):
+    objective = MetaObjective(Update(steps=2), batching=batching)
+    with share_tasks(devices):
+        args = replicate((model, Scaled(0.3), episodes))
+        loss, gradient = eqx.filter_jit(objective.value_and_grad)(*args)
+    assert len(loss.sharding.device_set) == devices
+    return [float(loss), *np.concatenate([np.asarray(leaf).ravel() for leaf in jax.tree.leaves(gradient)]).tolist()]
+found = {f"{batching} {n}": compute(n, batching) for batching in ("in turn", "together") for n in (1, 2, 4, 8)}
+found["again"] = compute(4, "in turn")
+try:
+    with share_tasks(9): pass
+except InputError as error:
+    found["refused"] = str(error)
+print(json.dumps(found))
 """
 
 
-def test_two_cores_compute_what_one_computes() -> None:
-    """In processes of their own, as cores must be asked for before JAX starts."""
-    quick_compile = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0"}
-    running = [
-        subprocess.Popen([sys.executable, "-c", ON_CORES, cores], env=quick_compile, stdout=subprocess.PIPE, text=True)
-        for cores in ("1", "2")
-    ]
-    one, two = (process.communicate()[0] for process in running)
-    assert [process.returncode for process in running] == [0, 0]
-    ours, theirs = ([[float.fromhex(n) for n in row.split()] for row in text.splitlines()] for text in (two, one))
-    assert len(ours) == len(theirs) == 1 + 4 + 2  # the loss, two layers of weight and bias, log β and log η
-    for a, b in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
-    assert max(abs(n) for row in ours[1:] for n in row) > 1e-3
+def test_one_two_four_and_eight_devices_compute_the_same_gradient() -> None:
+    """In a process of its own, as devices of a CPU must be asked for before JAX starts. In float32, as in practice."""
+    quick = {**os.environ, "XLA_FLAGS": "--xla_backend_optimization_level=0", "JAX_NUM_CPU_DEVICES": "8"}
+    ran = subprocess.run([sys.executable, "-c", ON_DEVICES], env=quick, stdout=subprocess.PIPE, check=True)
+    found = json.loads(ran.stdout)
+    assert {"devices is 9", "JAX has 8"} <= set(re.findall("devices is 9|JAX has 8", found.pop("refused")))
+    assert found.pop("again") == found["in turn 4"]  # bit for bit
+    one = np.array(found["in turn 1"])
+    assert len(one) == 1 + (2 * 4 + 4) + (4 * 3 + 3) + 2  # the loss, two layers of weight and bias, log β and log η
+    assert np.abs(one[1:]).max() > 1e-2
+    assert len(found) == 8
+    for name, numbers in found.items():
+        np.testing.assert_allclose(numbers, one, rtol=0, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("devices", [0, -1, 1.5, "all", True])
+def test_a_number_of_devices_that_cannot_be_is_refused(devices: Any) -> None:
+    def share() -> None:
+        with share_tasks(devices):
+            pass
+
+    assert_refused(share, ["devices", "at least 1", repr(devices)])
 
 
 @pytest.mark.parametrize("cores", [0, -1, 1.5, "2", True])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anyshot.report import compare, write_report
     from anyshot.runs import Experiment, Run, load_run, make_experiment, make_learner, read_runs, run
     from anyshot.shots import Episodes, Shots, stack_tasks
-    from anyshot.tasks import TaskSet, load_tasks
+    from anyshot.tasks import StoredTasks, TaskSet, load_tasks, write_tasks
 
 
 _PARTS = {
@@ -40,7 +40,7 @@ _PARTS = {
     "report": ("compare", "write_report"),
     "runs": ("Experiment", "Run", "load_run", "make_experiment", "make_learner", "read_runs", "run"),
     "shots": ("Episodes", "Shots", "stack_tasks"),
-    "tasks": ("TaskSet", "load_tasks"),
+    "tasks": ("StoredTasks", "TaskSet", "load_tasks", "write_tasks"),
 }
 _PLACES = {name: part for part, names in _PARTS.items() for name in names}
 _PACKAGES = (
@@ -73,6 +73,7 @@ __all__ = [
     "Run",
     "RunError",
     "Shots",
+    "StoredTasks",
     "TaskClassifier",
     "TaskRegressor",
     "TaskSet",
@@ -92,6 +93,7 @@ __all__ = [
     "stack_tasks",
     "use_cpu_cores",
     "write_report",
+    "write_tasks",
 ]
 
 

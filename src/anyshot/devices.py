@@ -1,16 +1,20 @@
-"""Settings of JAX that suit small networks: all cores of a CPU, concurrent kernels on a GPU."""
+"""The devices that compute: how many share the tasks of a meta-batch, and settings of JAX that suit small networks."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
-from jax.sharding import AxisType, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
 from anyshot.errors import InputError
+
+TASKS = "tasks"  # the axis of the mesh
 
 
 def use_cpu_cores(cores: int | None = None) -> int:
@@ -20,7 +24,7 @@ def use_cpu_cores(cores: int | None = None) -> int:
     whole process and must come before its first JAX computation.
 
     Args:
-        cores: how many; by default as many as this process may run on.
+        cores: how many; by default as many as this process may run on. More devices than cores are possible, too.
 
     Returns:
         The number of CPU devices JAX now has.
@@ -55,15 +59,69 @@ def compiler_options() -> dict[str, str]:
     return {"xla_gpu_command_buffer_scheduling_mode": "CONCURRENT", "xla_gpu_autotune_level": "0"}
 
 
-def replicate(tree: PyTree[Any]) -> PyTree[Any]:
-    """Copy the arrays to every CPU device, if there are several; else return them as they are.
+@contextmanager
+def share_tasks(devices: int | Literal["auto"] | None) -> Iterator[int]:
+    """Inside, so many devices share the tasks of each meta-batch. All else is computed on each of them.
 
-    What a compiled function with `batching="in turn"` returns lies on all of them. If its arguments do so from the
-    start, it need not be compiled a second time.
+    Args:
+        devices: how many; "auto" takes all, on all hosts that `jax.distributed` has joined. None changes nothing: all
+            CPU devices, or one GPU.
+
+    >>> with share_tasks(1) as count:
+    ...     print(count)
+    1
     """
+    if devices is None and jax.process_count() == 1:
+        yield count_sharing_devices()
+        return
+    there = jax.devices()
+    wanted = len(there) if devices in ("auto", None) else devices
+    if type(wanted) is not int or wanted < 1:
+        raise InputError(f"devices must be a whole number of at least 1 or 'auto', got {devices!r}")
+    if wanted > len(there):
+        more = "; anyshot.use_cpu_cores makes more of a CPU" if jax.default_backend() == "cpu" else ""
+        raise InputError(f"devices is {wanted}, but JAX has {len(there)} ({there[0].device_kind}){more}")
+    if jax.process_count() > 1 and wanted < len(there):
+        raise InputError(f"devices is {wanted}, but the hosts have {len(there)} together, and all must take part")
+    with jax.set_mesh(_make_mesh(there[:wanted])):
+        yield wanted
+
+
+def task_mesh() -> Mesh | AbstractMesh | None:
+    """The devices that share the tasks of a meta-batch; None if there is only one."""
+    chosen = jax.sharding.get_abstract_mesh()
+    if TASKS in chosen.axis_names:
+        return chosen if chosen.size > 1 else None
     devices = jax.local_devices(backend="cpu") if jax.default_backend() == "cpu" else []
-    if len(devices) < 2:
+    return _make_mesh(devices) if len(devices) > 1 else None
+
+
+def count_sharing_devices() -> int:
+    """The number of devices that share the tasks of a meta-batch."""
+    mesh = task_mesh()
+    return 1 if mesh is None else mesh.size
+
+
+def replicate(tree: PyTree[Any]) -> PyTree[Any]:
+    """Copy the arrays to every device that shares tasks, if there are several; else return them as they are.
+
+    What a compiled function returns that shares tasks lies on all of them. If its arguments do so from the start, it
+    need not be compiled a second time.
+    """
+    sharding = on_sharing_devices()
+    if sharding is None:
         return tree
-    mesh = jax.make_mesh((len(devices),), ("tasks",), axis_types=(AxisType.Auto,), devices=devices)
     arrays, rest = eqx.partition(tree, eqx.is_array)
-    return eqx.combine(jax.device_put(arrays, NamedSharding(mesh, PartitionSpec())), rest)
+    return eqx.combine(jax.device_put(arrays, sharding), rest)
+
+
+def on_sharing_devices() -> NamedSharding | None:
+    """The sharding of arrays of which every device that shares tasks has a copy; None if there is only one."""
+    mesh = task_mesh()
+    if mesh is None:
+        return None
+    return NamedSharding(mesh if isinstance(mesh, Mesh) else jax.sharding.get_mesh(), PartitionSpec())
+
+
+def _make_mesh(devices: list[Any]) -> Mesh:
+    return jax.make_mesh((len(devices),), (TASKS,), axis_types=(AxisType.Auto,), devices=devices)

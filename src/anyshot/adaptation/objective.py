@@ -9,12 +9,11 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.adaptation.gaussian import GaussianWeights
-from anyshot.adaptation.tasks_in_turn import mean_in_turn
+from anyshot.adaptation.tasks_shared import mean_over_tasks
 from anyshot.adaptation.update import Update, check_fit, check_rate
 from anyshot.errors import InputError
 from anyshot.inputs import check_not_negative
@@ -30,9 +29,10 @@ class MetaObjective(eqx.Module):
         kl_coefficient: of meta-regularisation, the KL divergence of Gaussian weights from a standard normal (paper,
             appendix C). Used when the model is a `GaussianWeights`.
         batching: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
-            after another, each in the smallest padding that holds its shots, on all CPU devices (right for a CPU).
-            The result is the same; "auto" goes by the default device.
+            after another, each in the smallest padding that holds its shots (right for a CPU). The result is the same;
+            "auto" goes by the default device. Both share the tasks among the devices of `share_tasks`.
 
+    >>> import jax.numpy as jnp
     >>> from anyshot.adaptation import squared_error
     >>> from anyshot.shots import Shots, stack_tasks
     >>> from anyshot.rates import Scaled
@@ -83,9 +83,7 @@ class MetaObjective(eqx.Module):
         check_fit(model, self.update.loss, episodes.train, "episodes.train")
         check_fit(model, self.update.loss, episodes.val, "episodes.val")
         in_turn = self.batching == "in turn" or (self.batching == "auto" and jax.default_backend() == "cpu")
-        if in_turn:
-            return mean_in_turn(self._task_loss, (model, rate), episodes)
-        return jnp.mean(jax.vmap(lambda one: self._task_loss((model, rate), one))(episodes))
+        return mean_over_tasks(self._task_loss, (model, rate), episodes, in_turn)
 
     def _task_loss(self, both: tuple[PyTree[Any], Rate], episode: Episodes) -> Float[Array, ""]:
         """Compute L(D_val, U(θ, α_K, K)), the validation loss of one task after adaptation."""

@@ -5,28 +5,46 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from anyshot.cli.options import Devices, Hosts
 from anyshot.errors import InputError
 from anyshot.runs.interrupts import delay_interrupts
 
 
-def use_device(device: str, batching: str) -> None:
+def use_device(
+    device: str, batching: str, devices: Devices = None, hosts: Hosts = None, before: int | None = None
+) -> None:
     """Start JAX on a device.
 
     Args:
         device: auto, cpu or gpu.
         batching: of the learner. On a CPU every core becomes a device, unless the tasks of a meta-batch are computed
             together.
+        devices: that share the tasks of a meta-batch, on all hosts: a number, auto for all, None for the usual number.
+        hosts: that compute together; None for this one alone.
+        before: the number of devices that the run was on until now.
     """
+    if devices not in (None, "auto") and (not isinstance(devices, int) or devices < 1):
+        raise InputError(f"--devices must be a whole number of at least 1 or auto, got {devices}")
     with delay_interrupts():
         import jax
 
         from anyshot.devices import use_cpu_cores
 
     if device != "auto":
-        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[device])
+        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,cpu"}[device])
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
-    if on_cpu and batching != "together":
+    wanted = before if devices is None else devices
+    if on_cpu and isinstance(wanted, int):
+        count = hosts[1] if isinstance(hosts, tuple) else 1
+        if count > 0 and wanted % count:
+            raise InputError(
+                f"--devices is {wanted}, which {count} hosts cannot share evenly; use a multiple of {count}"
+            )
+        use_cpu_cores(max(1, wanted // max(1, count)))
+    elif on_cpu and (devices == "auto" or batching != "together"):
         use_cpu_cores()
+    if hosts is not None:
+        _join(hosts)
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as error:  # AssertionError if the platform is not installed
@@ -35,6 +53,25 @@ def use_device(device: str, batching: str) -> None:
         raise InputError(
             f"{asked}, but JAX cannot start there ({why}); use --device cpu, or for an NVIDIA GPU: "
             "pip install 'anyshot[cuda]'"
+        ) from error
+
+
+def _join(hosts: str | tuple[str, int, int]) -> None:
+    """Join the other hosts, which run the same command."""
+    import jax
+
+    try:
+        if isinstance(hosts, str):
+            jax.distributed.initialize()
+        else:
+            address, count, number = hosts
+            if ":" not in address or not 0 <= number < count:
+                raise ValueError(f"got {address} {count} {number}")
+            jax.distributed.initialize(address, count, number)
+    except (ValueError, RuntimeError) as error:
+        raise InputError(
+            f"--hosts must be auto under Slurm or Open MPI, or HOST:PORT COUNT NUMBER with numbers from 0: "
+            f"{str(error).splitlines()[0]}"
         ) from error
 
 

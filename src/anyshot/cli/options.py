@@ -41,6 +41,11 @@ def hide_none(default: str) -> str:
 LearnerName = Annotated[str | None, _name_in(LEARNERS), tyro.conf.arg(help_behavior_hint=hide_none)]
 PresetName = Annotated[str | None, _name_in(PRESETS), tyro.conf.arg(help_behavior_hint=hide_none)]
 Device = Literal["auto", "cpu", "gpu"]
+Devices = Annotated[int | Literal["auto"] | None, tyro.conf.arg(metavar="N|auto", help_behavior_hint=hide_none)]
+Hosts = Annotated[
+    Literal["auto"] | tuple[str, int, int] | None,
+    tyro.conf.arg(metavar="auto|HOST:PORT COUNT NUMBER", help_behavior_hint=hide_none),
+]
 Folders = Annotated[
     tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR...", help_behavior_hint="(one or more)")
 ]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from anyshot.cli.device import use_device
-from anyshot.cli.options import Device, LearnerName, Settings, hide_none
+from anyshot.cli.options import Device, Devices, Hosts, LearnerName, Settings, hide_none
 from anyshot.errors import RunError
 from anyshot.learners.catalogue import LEARNERS
 from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
@@ -33,10 +33,14 @@ RunFolder = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """How to run. The result does not depend on these.
+    """How to run. The result does not depend on these, except for the last bits on the number of devices.
 
     Attributes:
         device: where to compute; auto takes a GPU if JAX finds one.
+        devices: how many share the tasks of a meta-batch: a number, or auto for all; by default all cores of a CPU, or
+            one GPU. A run goes on with as many as it had.
+        hosts: that compute together, each with this command: auto under Slurm or Open MPI, else the address of the
+            first, how many they are, and the number of this one from 0.
         checkpoint_seconds: how often to save, at least.
         quiet: print nothing but errors.
         track: also log to this tracker. tensorboard writes into the run folder; mlflow and wandb read their own
@@ -44,9 +48,22 @@ class Execution:
     """
 
     device: Device = "auto"
+    devices: Devices = None
+    hosts: Hosts = None
     checkpoint_seconds: float = 60.0
     quiet: bool = False
     track: Track = None
+
+    @property
+    def asked_devices(self) -> int | Literal["auto"] | None:
+        """What was asked for; hosts that compute together do so on all their devices."""
+        return "auto" if self.hosts is not None and self.devices is None else self.devices
+
+    def start_jax(self, batching: str, folder: Path) -> None:
+        """Start JAX on the devices wanted, or on as many as the run in the folder had."""
+        from anyshot.runs.reading import recorded_devices
+
+        use_device(self.device, batching, self.devices, self.hosts, recorded_devices(folder))
 
     def print_line(self, line: str) -> None:
         """Print a line with the time, unless quiet."""
@@ -88,7 +105,7 @@ def run_preset(
 
     def make() -> Experiment:
         changed = change(found, learner, changes)
-        use_device(execution.device, list_settings(changed, learner).get("learner.batching", "together"))
+        execution.start_jax(list_settings(changed, learner).get("learner.batching", "together"), out)
         from anyshot.runs.make import experiment_of
 
         return experiment_of(changed, learner, seed)
@@ -112,7 +129,7 @@ def resume(
     record = read_experiment(folder)
 
     def make() -> Experiment:
-        use_device(execution.device, record.learner.hyperparameters.get("batching", "together"))
+        execution.start_jax(record.learner.hyperparameters.get("batching", "together"), folder)
         from anyshot.runs.make import experiment_from
 
         return experiment_from(record)
@@ -144,6 +161,7 @@ def _execute(make: Callable[[], Experiment], folder: Path, execution: Execution)
                     experiment,
                     folder,
                     progress=not execution.quiet,
+                    devices=execution.asked_devices,
                     checkpoint_seconds=execution.checkpoint_seconds,
                     observe=observe,
                     warn=warn,
@@ -157,7 +175,10 @@ def _execute(make: Callable[[], Experiment], folder: Path, execution: Execution)
                 "fewer tasks_per_update or shots, in a new folder; --dry-run estimates the memory"
             ) from error
         raise
-    execution.print_line(f"done: {finished.outcome}; run folder: {folder}")
+    from anyshot.runs.hosts import is_first_host
+
+    outcome = finished.outcome if is_first_host() else "the first host has the result"
+    execution.print_line(f"done: {outcome}; run folder: {folder}")
 
 
 def _make_mirror(experiment: Experiment, folder: Path, execution: Execution) -> Mirror | None:

@@ -85,6 +85,11 @@ class FTML(NetworkLearner):
         return frozenset({"episodes"})
 
     @property
+    def shares_tasks(self) -> bool:
+        """True."""
+        return True
+
+    @property
     def inner_steps(self) -> int:
         """N_grad."""
         return self.hyper.inner_steps

@@ -18,6 +18,8 @@ T = TypeVar("T")
 class Drawn(eqx.Module):
     """The data for one update, drawn from everything received so far. What the learner does not want is None.
 
+    The data of several updates is one `Drawn` with a leading axis.
+
     Args:
         episodes: tasks drawn uniformly from those seen, each with shots to adapt on and others to validate on.
         batch: datapoints drawn uniformly from everything received.
@@ -32,8 +34,8 @@ class Drawn(eqx.Module):
     batch: Shots | None = None
     current: Shots | None = None
     memory: Shots | None = None
-    episode_task: Int[Array, " tasks"] | None = None
-    memory_task: Int[Array, " n"] | None = None
+    episode_task: Int[Array, "*updates tasks"] | None = None
+    memory_task: Int[Array, "*updates n"] | None = None
 
 
 def wanted(drawn: T | None) -> T:
@@ -58,6 +60,11 @@ class Learner(eqx.Module):
     def inner_steps(self) -> int:
         """The gradient steps of one adaptation; 0 for a method that does not adapt by gradients."""
         return 0
+
+    @property
+    def shares_tasks(self) -> bool:
+        """Whether updates share the tasks of a meta-batch among devices, as `MetaObjective` does."""
+        return False
 
     @property
     def uses_all_labels(self) -> bool:

@@ -17,7 +17,7 @@ from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.flat import draw_flat
 from anyshot.online.places import DrawnPlaces, Places
 from anyshot.online.protocol import OnlineProtocol
-from anyshot.online.stream import Stream
+from anyshot.online.stream import HasCapacities, Stream
 from anyshot.shots import Episodes, Shots
 
 ABSENT = np.uint32(2**32 - 1)  # sorts behind every place that is present
@@ -61,9 +61,9 @@ class Buffer(eqx.Module):
     seen_count: Int[Array, ""]
 
     @classmethod
-    def empty(cls, stream: Stream, protocol: OnlineProtocol) -> Buffer:
+    def empty(cls, stream: HasCapacities, protocol: OnlineProtocol) -> Buffer:
         """The buffer before the first round: all datapoints of the pretraining tasks, and none of the others."""
-        positions = jnp.arange(stream.positions, dtype=jnp.int32)
+        positions = jnp.arange(stream.capacities.shape[0], dtype=jnp.int32)
         first = protocol.pretrain_tasks
         received = jnp.where(positions < first, stream.capacities, 0).astype(jnp.int32)
         return cls(received, positions, jnp.asarray(first, jnp.int32))

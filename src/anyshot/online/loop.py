@@ -21,17 +21,19 @@ from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from anyshot.adaptation import Loss
 from anyshot.errors import InputError
-from anyshot.learners import Learner
+from anyshot.learners import Drawn, Learner
 from anyshot.online.borrowing import fill_missing_classes
 from anyshot.online.buffer import Buffer, Sizes
 from anyshot.online.places import Places
 from anyshot.online.protocol import OnlineProtocol
-from anyshot.online.stream import Stream
+from anyshot.online.stream import HasCapacities, Stream
 from anyshot.rounds import all_finite, run_rounds
 from anyshot.shots import Shots
 
 # The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
 RECALL, BORROW = 1, 2
+TestSet = tuple[PyTree[Array], PyTree[Array]]  # inputs and labels
+Draw = Callable[[Any], tuple[Drawn, Key[Array, ""]]]  # from a step's key, or from what was drawn for it before
 
 
 def round_keys(key: Key[Array, ""], rounds: Int[Array, ""]) -> Any:
@@ -100,12 +102,13 @@ class OnlineLoop(eqx.Module):
         if self.protocol.measure == "accuracy" and self.protocol.advance and not self.classification:
             raise InputError("measure must be 'loss' in a regression, got 'accuracy'")
 
-    def start(self, stream: Stream, key: Key[Array, ""]) -> OnlineState:
+    def start(self, stream: HasCapacities, key: Key[Array, ""]) -> OnlineState:
         """The state before the first round."""
         zero = jnp.zeros((), jnp.int32)
         first = jnp.asarray(self.protocol.pretrain_tasks, jnp.int32)
         learner, expected = self.learner.init(key), None
         if self.learner.observes():
+            assert isinstance(stream, Stream), "learners that observe need the tasks on the device"
             shots = self.look_ahead(stream, first, zero)
             shape = jax.eval_shape(lambda: self.learner.expect(learner, shots, shots.x))
             expected = jnp.zeros(shape.shape, shape.dtype)
@@ -142,7 +145,9 @@ class OnlineLoop(eqx.Module):
         )
         if self.learner.observes():
             state = eqx.tree_at(lambda s: s.learner, state, self.observe(stream, state, buffer))
-        learner, metrics = self.run_updates(stream, state, buffer, of_updates, learning)
+        learner, metrics = self.run_updates(
+            state.learner, self.update_keys(of_updates), self.drawing(stream, buffer, state.position), learning
+        )
         if "memory" in self.learner.wants:  # the memory of the last update may lack the task that has just ended
             of_recall = jax.random.fold_in(of_evaluation, RECALL)
             memory = buffer.draw_memory(sizes, rules, state.position, of_recall)
@@ -153,15 +158,13 @@ class OnlineLoop(eqx.Module):
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
             adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
-        expected = None
+        expected, test_set = None, stream.test_set(state.position)
         if self.learner.observes():
             upcoming = self.look_ahead(stream, state.position, buffer.received[state.position]).x
-            loss, right, expected = self.evaluate_ahead(stream, learner, adapted_on, state.position, upcoming)
+            loss, right, expected = self.evaluate_ahead(learner, adapted_on, test_set, upcoming)
         else:
-            loss, right = self.evaluate(stream, learner, adapted_on, state.position)
-        # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
-        enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
-        mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
+            loss, right = self.evaluate(learner, adapted_on, test_set)
+        mastered = self.masters(loss, right)
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
         if self.learner.observes():
@@ -203,29 +206,45 @@ class OnlineLoop(eqx.Module):
         new = received + jnp.arange(self.protocol.labels_per_arrival, dtype=jnp.int32)
         return stream.look_up(Places(position, jnp.minimum(new, stream.capacity - 1), jnp.asarray(new.size)))
 
+    def update_keys(self, key: Key[Array, ""]) -> Key[Array, " updates"]:
+        """The keys of the updates of a round."""
+        return jax.random.split(key, self.protocol.steps_per_arrival * self.protocol.updates_per_step)
+
+    def drawing(self, stream: Stream, buffer: Buffer, position: Int[Array, ""]) -> Draw:
+        """A function that draws the data of an update from what has been received."""
+
+        def draw(key: Key[Array, ""]) -> tuple[Drawn, Key[Array, ""]]:
+            of_draw, of_update = jax.random.split(key)
+            return buffer.draw(stream, self.protocol, self.learner.wants, position, of_draw), of_update
+
+        return draw
+
     def run_updates(
-        self, stream: Stream, state: OnlineState, buffer: Buffer, key: Key[Array, ""], learning: Bool[Array, ""]
+        self, learner: PyTree[Any], steps: PyTree[Array], draw: Draw, learning: Bool[Array, ""]
     ) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
         """Run the updates of a round, if `learning`.
+
+        Args:
+            learner: the learner's state.
+            steps: what `draw` needs, with a leading axis for the updates.
+            draw: gives the data and the key of an update.
+            learning: whether there are updates at all.
 
         Returns:
             The learner's state, and the mean of each metric over the updates (NaN without updates). A learner that
             wants nothing has no updates and no metrics.
         """
         if not self.learner.wants:
-            return state.learner, {}
-        rules = self.protocol
-        steps = rules.steps_per_arrival * rules.updates_per_step
-        arrays, static = eqx.partition(state.learner, eqx.is_array)
+            return learner, {}
+        arrays, static = eqx.partition(learner, eqx.is_array)
 
-        def update(arrays: PyTree[Any], key: Key[Array, ""]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-            of_draw, of_update = jax.random.split(key)
-            drawn = buffer.draw(stream, rules, self.learner.wants, state.position, of_draw)
-            learner, metrics = self.learner.update(eqx.combine(arrays, static), drawn, of_update)
-            return eqx.filter(learner, eqx.is_array), metrics
+        def update(arrays: PyTree[Any], step: PyTree[Array]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
+            drawn, of_update = draw(step)
+            new, metrics = self.learner.update(eqx.combine(arrays, static), drawn, of_update)
+            return eqx.filter(new, eqx.is_array), metrics
 
         def updates(arrays: PyTree[Any]) -> tuple[PyTree[Any], dict[str, Float[Array, ""]]]:
-            arrays, metrics = lax.scan(update, arrays, jax.random.split(key, steps))
+            arrays, metrics = lax.scan(update, arrays, steps)
             return arrays, jax.tree.map(jnp.mean, metrics)
 
         none = jax.tree.map(
@@ -235,17 +254,17 @@ class OnlineLoop(eqx.Module):
         return eqx.combine(arrays, static), metrics
 
     def evaluate(
-        self, stream: Stream, learner: PyTree[Any], support: Shots, position: Int[Array, ""]
+        self, learner: PyTree[Any], support: Shots, test_set: TestSet
     ) -> tuple[Float[Array, ""], Int[Array, ""]]:
         """The mean loss on the task's test data after adapting to the shots, and the number of right answers."""
-        x, y = stream.test_set(position)
+        x, y = test_set
         return self.measure(self.learner.predict(learner, support, x), y)
 
     def evaluate_ahead(
-        self, stream: Stream, learner: PyTree[Any], support: Shots, position: Int[Array, ""], upcoming: PyTree[Array]
+        self, learner: PyTree[Any], support: Shots, test_set: TestSet, upcoming: PyTree[Array]
     ) -> tuple[Float[Array, ""], Int[Array, ""], Float[Array, "arriving ..."]]:
         """As `evaluate`, for a learner that observes; and what it expects of the inputs whose labels arrive next."""
-        x, y = stream.test_set(position)
+        x, y = test_set
         both = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), x, upcoming)
         expected, rows = self.learner.expect(learner, support, both), y.shape[0]
         return *self.measure(self.learner.combine(learner, support, expected[:rows]), y), expected[rows:]
@@ -256,6 +275,13 @@ class OnlineLoop(eqx.Module):
         if not self.classification:
             return loss, jnp.zeros((), jnp.int32)
         return loss, jnp.sum(jnp.argmax(outputs, axis=-1) == y, dtype=jnp.int32)
+
+    def masters(self, loss: Float[Array, ""], right: Int[Array, ""]) -> Bool[Array, ""]:
+        """Whether a task with this loss, or so many right answers, is mastered."""
+        rules = self.protocol
+        # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
+        enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
+        return right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
 
 
 def _change_if(condition: Bool[Array, ""], change: Callable[[PyTree[Any]], PyTree[Any]], tree: PyTree[Any]) -> Any:

@@ -28,11 +28,11 @@ def train_on(
 ) -> PyTree[Any]:
     """The learner's state after `rounds` further rounds of updates on everything that the run has received."""
     arrays, static = eqx.partition(state.learner, eqx.is_array)
-    last = eqx.tree_at(lambda s: s.position, state, jnp.asarray(stream.positions - 1, jnp.int32))
+    draw = loop.drawing(stream, state.buffer, jnp.asarray(stream.positions - 1, jnp.int32))
 
     def one(number: Int[Array, ""], arrays: PyTree[Any]) -> PyTree[Any]:
-        now = eqx.tree_at(lambda s: s.learner, last, eqx.combine(arrays, static))
-        learner, _ = loop.run_updates(stream, now, state.buffer, jax.random.fold_in(key, number), jnp.asarray(True))
+        keys = loop.update_keys(jax.random.fold_in(key, number))
+        learner, _ = loop.run_updates(eqx.combine(arrays, static), keys, draw, jnp.asarray(True))
         return eqx.filter(learner, eqx.is_array)
 
     return eqx.combine(lax.fori_loop(0, rounds, one, arrays), static)
@@ -67,6 +67,6 @@ def losses_in_hindsight(
         buffer = Buffer(counts, jnp.zeros_like(counts), jnp.zeros((), jnp.int32))
         all_labels = loop.learner.uses_all_labels
         places = buffer.draw_support(Sizes.of(stream), loop.protocol, position, of_evaluation, all_labels)
-        return loop.evaluate(stream, learner, stream.look_up(places), position)[0]
+        return loop.evaluate(learner, stream.look_up(places), stream.test_set(position))[0]
 
     return lax.map(one, (position, received, rounds))

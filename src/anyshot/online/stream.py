@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol, runtime_checkable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,9 +15,17 @@ from anyshot.limits import MOST_SIZE
 from anyshot.online.places import DrawnPlaces, Places
 from anyshot.online.protocol import OnlineProtocol
 from anyshot.shots import Episodes, Shots
+from anyshot.tasks.stored import StoredTasks
 from anyshot.tasks.taskset import TaskSet
 
 Rows = Int[Array, "..."]
+
+
+@runtime_checkable
+class HasCapacities(Protocol):
+    """A stream, on the device or on the host: it knows how many datapoints of each position there are."""
+
+    capacities: Any
 
 
 class Stream(eqx.Module):
@@ -89,10 +99,7 @@ def make_stream(tasks: TaskSet, protocol: OnlineProtocol, key: Key[Array, ""]) -
     positions = tasks.num_tasks if protocol.num_tasks is None else protocol.num_tasks
     wanted = protocol.rounds * protocol.labels_per_arrival
     capacity = wanted if tasks.unit > 1 else min(wanted, int(tasks.counts("train").max()))  # pairs are never used up
-    of_order, of_train, of_test = jax.random.split(key, 3)
-    shuffled = jnp.argsort(jax.random.bits(of_order, (tasks.num_tasks,), jnp.uint32))
-    order = (shuffled if protocol.shuffle_tasks else jnp.arange(tasks.num_tasks))[:positions]
-
+    order, of_train, of_test = draw_order(tasks.num_tasks, protocol, key)
     draw = tasks.draw if tasks.unit > 1 else tasks.shuffle
 
     def rows(key: Key[Array, ""], count: int, part: str) -> Rows:
@@ -102,14 +109,23 @@ def make_stream(tasks: TaskSet, protocol: OnlineProtocol, key: Key[Array, ""]) -
     train_rows, test_rows = rows(of_train, capacity, "train"), rows(of_test, protocol.test_size, "test")
     own = jnp.minimum(jnp.asarray(tasks.counts("train"))[order], capacity)
     capacities = own if tasks.unit == 1 else jnp.full_like(own, capacity)
-    classes = int(tasks.y.max()) + 1 if jnp.issubdtype(tasks.y.dtype, jnp.integer) else 0
-    return Stream(tasks, order.astype(jnp.int32), train_rows, test_rows, capacities, classes)
+    return Stream(tasks, order.astype(jnp.int32), train_rows, test_rows, capacities, tasks.num_classes)
 
 
-def check_fits(tasks: TaskSet, protocol: OnlineProtocol) -> None:
+def draw_order(
+    num_tasks: int, protocol: OnlineProtocol, key: Key[Array, ""]
+) -> tuple[Int[Array, " positions"], Key[Array, ""], Key[Array, ""]]:
+    """The number of the task at each position, and the keys for the order of train and of test rows."""
+    of_order, of_train, of_test = jax.random.split(key, 3)
+    shuffled = jnp.argsort(jax.random.bits(of_order, (num_tasks,), jnp.uint32))
+    order = shuffled if protocol.shuffle_tasks else jnp.arange(num_tasks)
+    return order[: protocol.num_tasks], of_train, of_test
+
+
+def check_fits(tasks: TaskSet | StoredTasks, protocol: OnlineProtocol) -> None:
     """Raise `InputError` if a task set is too small for a protocol, or of the wrong kind."""
     positions = tasks.num_tasks if protocol.num_tasks is None else protocol.num_tasks
-    train, tests = tasks.train_rows.shape[1], tasks.counts("test")
+    train, tests = tasks.width("train"), tasks.counts("test")
     if positions > tasks.num_tasks:
         raise InputError(f"num_tasks is {positions}, but {tasks.name} has {tasks.num_tasks}")
     if positions <= protocol.pretrain_tasks:
@@ -129,8 +145,10 @@ def check_fits(tasks: TaskSet, protocol: OnlineProtocol) -> None:
             f"max_steps {protocol.max_steps} and labels_per_arrival {protocol.labels_per_arrival} let {arriving:,} "
             f"pairs arrive in a task of {tasks.name}; at most {MOST_SIZE:,} are possible"
         )
-    if protocol.borrow and (tasks.unit > 1 or not jnp.issubdtype(tasks.y.dtype, jnp.integer)):
+    if protocol.borrow and (tasks.unit > 1 or not tasks.num_classes):
         raise InputError(f"borrow is True, but a task of {tasks.name} has no classes to borrow datapoints of")
+    if protocol.borrow and isinstance(tasks, StoredTasks):
+        raise InputError(f"borrow must be False for stored tasks ({tasks.folder}); load them as a TaskSet")
     for name in ("labels_per_arrival", "max_shots", "validation_size", "test_size", "batch_size", "memory_per_task"):
         value = getattr(protocol, name)
         if value % tasks.unit:

@@ -17,11 +17,13 @@ from pydantic import ValidationError
 from anyshot.devices import compiler_options, replicate
 from anyshot.errors import RunError
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder, agree, agree_on_state
 from anyshot.runs.interrupts import catch_interrupts
 from anyshot.runs.records import EVENTS, Evaluation, Event, Trial
 from anyshot.runs.state import restore_state, state_arrays
 from anyshot.version import __version__
 
+Run = Callable[[Any, int], tuple[Any, Any, Any]]  # (state, rounds) -> state, what was found, how many rounds it was
 Observe = Callable[[str, Any], None]  # called with what happens: ("compiling", None), ("event", Event), ...
 SECONDS_A_DISPATCH = 2.0  # how long a compiled call should take: long enough to cost nothing, short enough to interrupt
 
@@ -49,7 +51,10 @@ class Job(Protocol):
     learns_at_once: bool  # whether the first round has updates
 
     def load_data(self) -> Any:
-        """What is learned from, on the device."""
+        """What is learned from."""
+
+    def make_run(self, data: Any) -> Run:
+        """A function that runs up to so many rounds."""
 
     def make_recorder(self, data: Any) -> Recorder:
         """Turns what the loop finds into events."""
@@ -60,11 +65,11 @@ class Job(Protocol):
     def learner_state(self, state: Any) -> Any:
         """The learner's state that counts in the end."""
 
-    def finish(self, state: Any, data: Any, recorder: Any, folder: RunFolder, observe: Observe) -> None:
+    def finish(self, state: Any, data: Any, recorder: Any, folder: RunFolder | NoFolder, observe: Observe) -> None:
         """What comes after the last round: tests, and the summary."""
 
 
-def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Observe) -> Any:
+def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, observe: Observe) -> Any:
     """Run rounds until the job is over, write the summary, and return the state. The last checkpoint holds it.
 
     Args:
@@ -82,12 +87,15 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
     state = start(job, data)
     checkpoint = folder.resume()
     if checkpoint:
-        state = replicate(restore_state(state, checkpoint.arrays))
+        state = restore_state(state, checkpoint.arrays)
         recorder.load_state_dict(checkpoint.info)
-    run = functools.partial(compiled_run(), job.loop, data)
+    (resumed,) = agree(checkpoint is not None)
+    if resumed:
+        state = replicate(agree_on_state(state))
+    run = job.make_run(data)
     observe("compiling", None)
     started = time.monotonic()
-    run(state, job.keys["run"], jnp.asarray(0, jnp.int32))  # no rounds, so that only compiling takes time
+    run(state, 0)  # no rounds, so that only compiling takes time
     observe("compiled", time.monotonic() - started)
 
     def save() -> None:
@@ -98,7 +106,7 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
     with catch_interrupts() as interrupted:
         while not job.is_over(state):
             started = time.monotonic()
-            state, found, done = run(state, job.keys["run"], jnp.asarray(rounds, jnp.int32))
+            state, found, done = run(state, rounds)
             finite = bool(state.finite)
             events = recorder.record(jax.device_get(found), int(done) if finite else int(done) - 1)
             folder.append(events)
@@ -109,11 +117,12 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
                 why = _not_finite(last, job.learns_at_once)
                 raise RunError(f"{why}; the last good checkpoint is in {folder.path}")
             seconds = time.monotonic() - started
-            rounds = _next_rounds(rounds, seconds, job.loop.dispatch)
-            if interrupted or time.monotonic() - saved > checkpoint_seconds:
+            late = time.monotonic() - saved > checkpoint_seconds
+            rounds, due, stop = agree(_next_rounds(rounds, seconds, job.loop.dispatch), late, bool(interrupted))
+            if stop or due:
                 save()
                 saved = time.monotonic()
-            if interrupted:
+            if stop:
                 raise KeyboardInterrupt
         save()
     job.finish(state, data, recorder, folder, observe)
@@ -123,6 +132,11 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
 def start(job: Job, data: Any) -> Any:
     """The state before the first round."""
     return replicate(eqx.filter_jit(job.loop.start)(data, job.keys["start"]))
+
+
+def run_compiled(job: Job, data: Any) -> Run:
+    """The function that runs rounds of a job whose data is on the device, in one compiled call."""
+    return lambda state, rounds: compiled_run()(job.loop, data, state, job.keys["run"], jnp.asarray(rounds, jnp.int32))
 
 
 @functools.cache
@@ -140,8 +154,12 @@ def compile_with_options(function: Callable[..., Any]) -> Any:
     return eqx.filter_jit(function, compiler_options=compiler_options())  # type: ignore[call-overload]
 
 
-def describe_environment() -> dict[str, Any]:
-    """Where a run runs. The result is promised to be the same only where this is."""
+def describe_environment(sharing: int = 1) -> dict[str, Any]:
+    """Where a run runs. The result is promised to be the same only where this is.
+
+    Args:
+        sharing: the number of devices that share the tasks of a meta-batch.
+    """
     device = jax.devices()[0]
     return {
         "anyshot": __version__,
@@ -151,6 +169,8 @@ def describe_environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "device": device.device_kind,
         "devices": len(jax.devices()),
+        "hosts": jax.process_count(),
+        "sharing": sharing,
         "opened": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
 

@@ -98,10 +98,10 @@ def estimate(experiment: Experiment) -> Estimate:
     hyper = getattr(experiment.learner, "hyper", None)
     if experiment.learner.wants:
         work = {"online": _online_work, "offline": _offline_work}[experiment.protocol.kind](experiment)
-        operations, size = _forward_pass(experiment, 1, 1)
+        operations, size = forward_pass(experiment, 1, 1)
     else:
         work, labels, queries = _fitting_work(experiment)
-        operations, size = _forward_pass(experiment, labels, queries)
+        operations, size = forward_pass(experiment, labels, queries)
     of_shot = (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER) * max(1, inner_steps)
     passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
     passes += work.evaluated
@@ -114,7 +114,7 @@ def estimate(experiment: Experiment) -> Estimate:
     }
     return Estimate(
         work.steps,
-        sum(array.nbytes for array in (tasks.x, tasks.y, tasks.train_rows, tasks.test_rows)),
+        tasks.device_bytes,
         {name: KEPT * size * (work.batch + points + work.test) for name, points in at_once.items()},
         {
             name: passes * operations / machine.operations
@@ -168,11 +168,11 @@ def _fitting_work(experiment: Experiment) -> tuple[_Work, int, int]:
     work = _online_work(experiment)
     a_round = rules.steps_per_arrival * rules.updates_per_step
     evaluated = max(1, experiment.learner.inner_steps) / a_round
-    labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.train_rows.shape[1])
+    labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.width("train"))
     return replace(work, evaluated=evaluated, test=1, adaptations=1 / a_round), labels, rules.test_size
 
 
-def _forward_pass(experiment: Experiment, labels: int, queries: int) -> tuple[float, int]:
+def forward_pass(experiment: Experiment, labels: int, queries: int) -> tuple[float, int]:
     """Operations of a forward pass, and bytes of all values in it.
 
     It is that of a network on one example, or a prediction for so many queries with so many labels. Loops count once.

@@ -24,7 +24,9 @@ from anyshot.online.stream import check_fits
 from anyshot.runs.describe import describe
 from anyshot.runs.learner_records import describe_learner
 from anyshot.runs.records import ExperimentRecord, Origin, TasksRecord
-from anyshot.tasks import TaskSet
+from anyshot.tasks import StoredTasks, TaskSet
+
+AnyTasks = TaskSet | StoredTasks
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -32,7 +34,8 @@ class Experiment:
     """A learner on tasks, in a protocol: everything that the result depends on.
 
     Attributes:
-        tasks: what is learned from.
+        tasks: what is learned from: a `TaskSet`, which is copied to the device, or `StoredTasks`, which are read from
+            the disk as they are drawn.
         learner: the method: a `Learner`, or the name of one, which is then made with its defaults.
         protocol: the rules, online or offline.
         seed: of the stream, the initial weights and every draw. The stream depends on nothing else, so learners with
@@ -44,15 +47,15 @@ class Experiment:
     {'kind': 'mlp', 'hidden': [40, 40]}
     """
 
-    tasks: TaskSet
+    tasks: AnyTasks
     learner: Learner
     protocol: OnlineProtocol | OfflineProtocol
     seed: int
 
     def __init__(
-        self, tasks: TaskSet, learner: Learner | str, protocol: OnlineProtocol | OfflineProtocol, seed: int = 0
+        self, tasks: AnyTasks, learner: Learner | str, protocol: OnlineProtocol | OfflineProtocol, seed: int = 0
     ) -> None:
-        if not isinstance(tasks, TaskSet):
+        if not isinstance(tasks, (TaskSet, StoredTasks)):
             raise InputError(f"tasks must be a TaskSet, got {type(tasks).__name__}; see TaskSet.from_arrays")
         if not isinstance(protocol, (OnlineProtocol, OfflineProtocol)):
             raise InputError(f"protocol must be an OnlineProtocol or OfflineProtocol, got {protocol!r}")
@@ -66,6 +69,10 @@ class Experiment:
             object.__setattr__(self, name, value)
         if isinstance(protocol, OnlineProtocol):
             check_fits(tasks, protocol)
+        elif isinstance(tasks, StoredTasks):
+            raise InputError(
+                f"protocol must be an OnlineProtocol for stored tasks ({tasks.folder}), got an OfflineProtocol"
+            )
         else:
             split_for(tasks, protocol)
         self._check_learner()
@@ -84,7 +91,7 @@ class Experiment:
     @property
     def classification(self) -> bool:
         """Whether labels are classes."""
-        return bool(jnp.issubdtype(self.tasks.y.dtype, jnp.integer))
+        return bool(jnp.issubdtype(self.tasks.example()[1].dtype, jnp.integer))
 
     @property
     def loss(self) -> Loss:
@@ -111,11 +118,11 @@ class Experiment:
         )
 
 
-def problem_of(tasks: TaskSet, protocol: OnlineProtocol | OfflineProtocol) -> Problem:
+def problem_of(tasks: AnyTasks, protocol: OnlineProtocol | OfflineProtocol) -> Problem:
     """What a learner must know of the tasks, and of the shots that a protocol gives."""
     x, y = tasks.example()
     if jnp.issubdtype(y.dtype, jnp.integer):
-        outputs = protocol.ways or (2 if tasks.unit == 2 else int(np.max(tasks.y)) + 1)
+        outputs = protocol.ways or (2 if tasks.unit == 2 else tasks.num_classes)
     else:
         outputs = int(np.prod(y.shape))
     return Problem((x, y), outputs, protocol.most_shots)
@@ -128,7 +135,7 @@ def usual_loss(problem: Problem) -> Loss:
 
 def make_learner(
     name: str,
-    tasks: TaskSet,
+    tasks: AnyTasks,
     protocol: OnlineProtocol | OfflineProtocol,
     *,
     network: str | Mapping[str, Any] | Callable[[Any, int], Any] = "auto",

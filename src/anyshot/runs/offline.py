@@ -14,12 +14,14 @@ from anyshot.offline.evaluation import Scores, evaluate, some_rounds
 from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
 from anyshot.offline.protocol import OfflineProtocol
 from anyshot.offline.split import Draw, Split, split_for
-from anyshot.runs.drive import Observe, compile_with_options
+from anyshot.runs.drive import Observe, Run, compile_with_options, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder
 from anyshot.runs.interrupts import catch_interrupts
 from anyshot.runs.online import learned_rates, training_metrics
 from anyshot.runs.records import Event, OfflineSummary, Score, Trial
+from anyshot.tasks import TaskSet
 
 
 class OfflineJob:
@@ -33,6 +35,7 @@ class OfflineJob:
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.protocol, OfflineProtocol)
+        assert isinstance(experiment.tasks, TaskSet)
         self.tasks, self.protocol = experiment.tasks, experiment.protocol
         self.loop = OfflineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
         start, run, test = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)
@@ -41,6 +44,10 @@ class OfflineJob:
     def load_data(self) -> Split:
         """The tasks to train, to validate and to test on, on the device, where they share the examples."""
         return split_for(replicate(self.tasks.on_device()), self.protocol)
+
+    def make_run(self, split: Split) -> Run:
+        """A function that runs up to so many rounds."""
+        return run_compiled(self, split)
 
     def make_recorder(self, split: Split) -> OfflineRecorder:
         """Makes events of what the loop finds."""
@@ -55,7 +62,12 @@ class OfflineJob:
         return state.best
 
     def finish(
-        self, state: OfflineState, split: Split, recorder: OfflineRecorder, folder: RunFolder, observe: Observe
+        self,
+        state: OfflineState,
+        split: Split,
+        recorder: OfflineRecorder,
+        folder: RunFolder | NoFolder,
+        observe: Observe,
     ) -> None:
         """Test the state that was kept, and write the summary."""
         observe("testing", split.test.num_tasks)

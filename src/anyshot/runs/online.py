@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 
-from anyshot.devices import replicate
+from anyshot.devices import on_sharing_devices, replicate
 from anyshot.errors import DataError
 from anyshot.online import OnlineLoop, OnlineProtocol, OnlineState, Record, Stream, make_stream
-from anyshot.runs.drive import Observe
+from anyshot.online.host_rounds import HostRounds
+from anyshot.online.host_stream import HostStream
+from anyshot.runs.drive import Observe, Run, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder
 from anyshot.runs.records import Evaluation, Event, OnlineSummary, Pretraining
+from anyshot.tasks import StoredTasks
 
 SUMS = {"total_loss": float, "total_labels": int, "mastered": int, "task_mastered": bool}
 
@@ -35,13 +39,22 @@ class OnlineJob:
         self.keys = {"stream": stream, "start": start, "run": run}
         self.learns_at_once = self.protocol.pretrain_rounds > 0
 
-    def load_data(self) -> Stream:
-        """The stream, on the device."""
+    def load_data(self) -> Any:
+        """The stream: a `Stream` on the device, or a `HostStream` if the tasks are stored."""
+        if isinstance(self.tasks, StoredTasks):
+            return HostStream(self.tasks, self.protocol, self.keys["stream"], on_sharing_devices())
         return replicate(make_stream(self.tasks.on_device(), self.protocol, self.keys["stream"]))
 
-    def make_recorder(self, stream: Stream) -> OnlineRecorder:
+    def make_run(self, stream: Stream | HostStream) -> Run:
+        """A function that runs up to so many rounds."""
+        if isinstance(stream, HostStream):
+            return HostRounds(self.loop, stream, self.keys["run"])
+        return run_compiled(self, stream)
+
+    def make_recorder(self, stream: Stream | HostStream) -> OnlineRecorder:
         """Makes events of what the loop finds."""
-        return OnlineRecorder(self.protocol, [self.tasks.task_names[task] for task in np.asarray(stream.order)])
+        order = np.asarray(stream.order)
+        return OnlineRecorder(self.protocol, lambda position: self.tasks.task_names[int(order[position])])
 
     def is_over(self, state: OnlineState) -> bool:
         """Whether the last task has ended."""
@@ -52,7 +65,12 @@ class OnlineJob:
         return state.learner
 
     def finish(
-        self, state: OnlineState, stream: Stream, recorder: OnlineRecorder, folder: RunFolder, observe: Observe
+        self,
+        state: OnlineState,
+        stream: Stream | HostStream,
+        recorder: OnlineRecorder,
+        folder: RunFolder | NoFolder,
+        observe: Observe,
     ) -> None:
         """Write the summary."""
         folder.finish(
@@ -71,11 +89,11 @@ class OnlineRecorder:
 
     Args:
         protocol: the rules.
-        task_names: in the order of the stream.
+        name_task: gives the name of the task at a position of the stream.
     """
 
-    def __init__(self, protocol: OnlineProtocol, task_names: list[str]) -> None:
-        self.protocol, self.task_names = protocol, task_names
+    def __init__(self, protocol: OnlineProtocol, name_task: Callable[[int], str]) -> None:
+        self.protocol, self.name_task = protocol, name_task
         self.total_loss, self.total_labels, self.mastered = 0.0, 0, 0
         self.task_mastered = False  # the current one
 
@@ -106,7 +124,7 @@ class OnlineRecorder:
         self.total_loss += loss
         event = Evaluation(
             position=position,
-            task=self.task_names[position],
+            task=self.name_task(position),
             step=int(found.round[number]) * self.protocol.steps_per_arrival,
             labels=labels,
             shots=int(found.shots[number]),

@@ -95,6 +95,13 @@ def read_environment(folder: Path) -> list[dict[str, Any]]:
     return [opening for opening in openings if isinstance(opening, dict)] if isinstance(openings, list) else []
 
 
+def recorded_devices(folder: Path) -> int | None:
+    """How many devices shared the tasks when the run was opened last; None for a new, an old or a finished run."""
+    openings = read_environment(folder) if not (folder / SUMMARY_FILE).exists() else []
+    before = openings[-1].get("sharing") if openings else None
+    return before if type(before) is int and before > 0 else None
+
+
 def find_runs(places: Sequence[Path]) -> list[Path]:
     """The run folders among these folders and up to three levels in them, each once.
 

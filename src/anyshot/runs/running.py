@@ -8,21 +8,24 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import equinox as eqx
 import jax
 import numpy as np
 
+from anyshot.devices import share_tasks
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.learners import Learner
 from anyshot.runs import checkpoints
 from anyshot.runs.drive import Job, Observe, describe_environment, drive
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
+from anyshot.runs.hosts import NoFolder, agree, agree_on_state, is_first_host
 from anyshot.runs.learner_records import default_hyperparameters, describe_learner
 from anyshot.runs.make import learner_of, protocol_from
 from anyshot.runs.offline import OfflineJob
@@ -32,6 +35,7 @@ from anyshot.runs.progress import Progress
 from anyshot.runs.reading import CHECKPOINTS_FOLDER, experiment_sha256, read_experiment, read_format, read_summary
 from anyshot.runs.records import ExperimentRecord, Summary
 from anyshot.runs.sameness import find_difference, with_defaults
+from anyshot.runs.sharing import check_sharing, devices_before, warn_of_other_number
 from anyshot.runs.state import restore_state
 from anyshot.shots import Shots
 
@@ -125,6 +129,7 @@ def run(
     folder: str | Path | None = None,
     *,
     progress: bool = True,
+    devices: int | Literal["auto"] | None = None,
     checkpoint_seconds: float = 60.0,
     observe: Observe | None = None,
     warn: Callable[[str], None] = warnings.warn,
@@ -136,6 +141,9 @@ def run(
         folder: new, empty, or of this experiment, which then goes on; None: a temporary one, removed with the `Run`,
             or if the run is interrupted.
         progress: whether to print how far it is.
+        devices: how many share the tasks of each meta-batch; "auto" takes all, of all hosts that `jax.distributed` has
+            joined. None takes as many as the folder's run had; for a new one all CPU devices, or one GPU. Results of
+            different numbers differ in the last bits.
         checkpoint_seconds: how often to save, at least.
         observe: called with what happens as it happens, such as ("event", Evaluation(...)).
         warn: called with one sentence for each thing that was damaged and has been healed.
@@ -152,7 +160,7 @@ def run(
         place = Path(tempfile.mkdtemp(prefix="anyshot-"))
         try:
             how: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "observe": observe, "warn": warn}
-            finished = run(experiment, place, progress=progress, **how)
+            finished = run(experiment, place, progress=progress, devices=devices, **how)
         except RunError:  # which says where the last good checkpoint is
             raise
         except BaseException:
@@ -161,21 +169,38 @@ def run(
         weakref.finalize(finished, _remove, place)
         return finished
     place, learner = Path(folder), experiment.learner
-    job = JOBS[experiment.protocol.kind](experiment)
-    defaults = default_hyperparameters(learner)
-    with (
-        Progress(experiment, quiet=not progress) as shown,
-        RunFolder.opened(place, experiment.record, describe_environment(), warn, defaults) as opened,
-    ):
+    with share_tasks(devices if devices is not None else devices_before(place)) as sharing:
+        check_sharing(experiment, sharing)
+        sharing = sharing if learner.shares_tasks else 1
+        if devices is not None and is_first_host():
+            warn_of_other_number(place, sharing, warn)
+        with Progress(experiment, quiet=not progress or not is_first_host()) as shown:
 
-        def tell(what: str, news: Any) -> None:
-            shown(what, news)
-            if observe is not None:
-                observe(what, news)
+            def tell(what: str, news: Any) -> None:
+                shown(what, news)
+                if observe is not None:
+                    observe(what, news)
 
-        if not opened.finished:
-            drive(job, opened, checkpoint_seconds, tell)
-    return _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
+            with _open_folder(experiment, place, sharing, warn) as opened:
+                (is_finished,) = agree(opened.finished)
+                if not is_finished:
+                    drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell)
+    if is_first_host():
+        found = _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
+    else:
+        found = Run(place, experiment.record, learner, learner.init(jax.random.key(0)))
+    found.state = agree_on_state(found.state)
+    return found
+
+
+def _open_folder(
+    experiment: Experiment, place: Path, sharing: int, warn: Callable[[str], None]
+) -> AbstractContextManager[RunFolder | NoFolder]:
+    """The folder of a run, which the first host keeps."""
+    if not is_first_host():
+        return nullcontext(NoFolder(place))
+    defaults = default_hyperparameters(experiment.learner)
+    return RunFolder.opened(place, experiment.record, describe_environment(sharing), warn, defaults)
 
 
 def load_run(

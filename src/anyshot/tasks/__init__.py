@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from anyshot.tasks.labels import ClassNames
     from anyshot.tasks.load import load_tasks
     from anyshot.tasks.pairs import PairTasks
+    from anyshot.tasks.stored import StoredTasks
+    from anyshot.tasks.storing import write_tasks
     from anyshot.tasks.taskset import Origin, TaskSet
     from anyshot.tasks.ways import ClassTasks
 
@@ -23,8 +25,10 @@ __all__ = [
     "ImageEncoder",
     "Origin",
     "PairTasks",
+    "StoredTasks",
     "TaskSet",
     "load_tasks",
+    "write_tasks",
 ]
 
 __getattr__ = lazy_getattr(
@@ -36,6 +40,8 @@ __getattr__ = lazy_getattr(
         "labels": ("ClassNames",),
         "load": ("load_tasks",),
         "pairs": ("PairTasks",),
+        "stored": ("StoredTasks",),
+        "storing": ("write_tasks",),
         "taskset": ("Origin", "TaskSet"),
         "ways": ("ClassTasks",),
     },

@@ -47,6 +47,20 @@ class TaskRows(eqx.Module):
         """T, the number of tasks."""
         return len(self.task_names)
 
+    @property
+    def num_classes(self) -> int:
+        """The largest class plus one; 0 if labels are targets of a regression."""
+        return int(self.y.max()) + 1 if jnp.issubdtype(self.y.dtype, jnp.integer) else 0
+
+    @property
+    def device_bytes(self) -> int:
+        """The bytes that a run needs on the device for the tasks."""
+        return int(sum(array.nbytes for array in (self.x, self.y, self.train_rows, self.test_rows)))
+
+    def width(self, part: Part = "train") -> int:
+        """The number of rows of the largest task."""
+        return int(self._rows(part).shape[1])
+
     def example(self) -> tuple[jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
         """Shape and dtype of the input and of the label of one example."""
         shapes = jax.eval_shape(lambda tasks: tasks.look_up(tasks.draw(jax.random.key(0), 0, 1, "train")), self)
@@ -84,12 +98,8 @@ class TaskRows(eqx.Module):
     def shuffle(self, key: Key[Array, ""], task: Any, size: int, part: Part = "train") -> Ints:
         """The first `size` rows of a task in random order. Those behind the number of its rows are padding."""
         rows, uneven = self._rows(part), self._uneven(part)
-        # A random number per row, and the rows of the smallest `size` numbers: one sort, cheap to batch over tasks.
-        bits = jax.random.bits(key, (rows.shape[1],), jnp.uint32)
-        if uneven is not None:
-            count = jnp.asarray(uneven, jnp.int32)[task]
-            bits = jnp.where(jnp.arange(rows.shape[1]) < count, bits >> 1, PADDING)
-        return gather(gather(rows, task), jnp.argsort(bits)[:size])
+        count = None if uneven is None else jnp.asarray(uneven, jnp.int32)[task]
+        return gather(gather(rows, task), shuffle_places(key, rows.shape[1], count, size))
 
     def look_up(self, rows: Ints) -> tuple[Shaped[Any, "..."], Shaped[Any, "..."]]:
         """Inputs and labels of the examples in these rows."""
@@ -145,6 +155,22 @@ class TaskRows(eqx.Module):
             raise InputError(f"task is {task}, but {self.name} has tasks 0..{self.num_tasks - 1}")
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise InputError(f"count must be a whole number of at least 0, got {count!r}")
+
+
+def shuffle_places(key: Key[Array, ""], width: int, count: Any, size: int) -> Int[Array, " size"]:
+    """The first `size` of the places 0..width-1 in random order, those below `count` before the others.
+
+    Args:
+        key: random key.
+        width: the number of places.
+        count: how many are not padding; None for all.
+        size: how many to return, at most `width`.
+    """
+    # A random number per place, and the places of the smallest `size` numbers: one sort, cheap to batch over tasks.
+    bits = jax.random.bits(key, (width,), jnp.uint32)
+    if count is not None:
+        bits = jnp.where(jnp.arange(width) < count, bits >> 1, PADDING)
+    return jnp.argsort(bits)[:size]
 
 
 def gather(array: Any, rows: Any) -> Any:
