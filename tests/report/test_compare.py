@@ -153,7 +153,10 @@ def test_methods_are_told_apart_by_whatever_differs(tmp_path: Path) -> None:
         ("rainbow-digits", {"threshold": 0.5}),
         ("rainbow-digits", {"test_size": 50}),
         ("rainbow-digits", {"shuffle_tasks": False}),
+        ("rainbow-digits", {"fresh_test": True}),
         ("rainbow-digits-offline", {"order": 3}),
+        ("rainbow-digits-offline", {"order": "seed"}),
+        ("rainbow-digits-offline", {"validation_tasks": "all"}),
         ("rainbow-digits-offline", {"test_queries": 7}),
         ("rainbow-digits-offline", {"ways": 5}),
     ],
@@ -368,6 +371,15 @@ def test_a_record_without_a_rule_is_compared(tmp_path: Path) -> None:
                 folder, "maml", 0, name, change_record=lambda r, x=rule: r | {"protocol": without(r["protocol"], x)}
             )
             assert compare(folder)
+
+
+def test_a_run_without_a_rule_that_was_added_later_is_of_the_same_world(tmp_path: Path) -> None:
+    write_run(tmp_path / "new", "toe", 0)
+    write_run(
+        tmp_path / "old", "toe", 1, change_record=lambda r: r | {"protocol": without(r["protocol"], "fresh_test")}
+    )
+    (found,) = compare(tmp_path)
+    assert found.table["n"].tolist() == [2]
 
 
 def test_the_kind_of_a_network_may_be_anything(tmp_path: Path) -> None:

@@ -60,9 +60,13 @@ def test_an_offline_run_has_a_row_for_each_number_of_shots(table: pd.DataFrame, 
         else:
             assert isinstance(event, Score)
             plain = event.to_json()
+            by_task = plain.pop("task_loss")
+            assert sum(by_task.values()) / len(by_task) == pytest.approx(event.loss, rel=1e-12)
             expected.append({"event": "test", **{key: plain[key] for key in plain if key != "kind"}})
+            named = {"event": "test task", "shots": event.shots}
+            expected += [{**named, "task": task, "loss": loss} for task, loss in by_task.items()]
     rows = rows_of(table, offline_folder)
-    assert len(rows) == len(expected) == 3 * 3 + 3
+    assert len(rows) == len(expected) == 3 * 3 + 3 * (1 + 2)
     for row, wanted in zip(rows, expected, strict=True):
         assert {key: row[key] for key in wanted} == wanted
         assert row["kind"] == "offline"
@@ -131,5 +135,5 @@ def test_a_run_that_was_stopped_or_has_only_begun_has_its_rows(tmp_path: Path) -
 def test_tables_of_offline_runs_alone_are_empty(offline_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(offline_folder, tmp_path / "run")
     table = read_runs(tmp_path)
-    assert len(table) == 12
+    assert len(table) == 18
     assert len(task_table(table)) == len(run_table(table)) == 0

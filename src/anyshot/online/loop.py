@@ -26,8 +26,9 @@ from anyshot.online.protocol import OnlineProtocol
 from anyshot.online.stream import Stream
 from anyshot.rounds import all_finite, run_rounds
 
-# The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
-RECALL, BORROW = 1, 2
+# The key of an evaluation draws its shots. Folded with these numbers, it draws the memory, the borrowed datapoints and
+# fresh test data.
+RECALL, BORROW, TEST = 1, 2, 3
 
 
 def round_keys(key: Key[Array, ""], rounds: Int[Array, ""]) -> Any:
@@ -141,7 +142,7 @@ class OnlineLoop(eqx.Module):
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
             adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
-        loss, right = self.evaluate(stream, learner, adapted_on, state.position)
+        loss, right = self.evaluate(stream, learner, adapted_on, state.position, of_evaluation)
         # Numbers of right answers are compared, not quotients: rounding must not keep 85 of 100 below 0.85.
         enough = math.ceil(rules.threshold * rules.test_size - 1e-9)
         mastered = right >= enough if rules.measure == "accuracy" else loss <= rules.threshold
@@ -203,10 +204,13 @@ class OnlineLoop(eqx.Module):
         return eqx.combine(arrays, static), metrics
 
     def evaluate(
-        self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""]
+        self, stream: Stream, learner: PyTree[Any], support: Any, position: Int[Array, ""], key: Key[Array, ""]
     ) -> tuple[Float[Array, ""], Int[Array, ""]]:
-        """The mean loss on the task's test data after adapting to the shots, and the number of right answers."""
-        x, y = stream.test_set(position)
+        """The mean loss on the task's test data after adapting to the shots, and the number of right answers.
+
+        `key` is that of the evaluation.
+        """
+        x, y = stream.test_set(position, jax.random.fold_in(key, TEST) if self.protocol.fresh_test else None)
         outputs = self.learner.predict(learner, support, x)
         loss = jnp.mean(jax.vmap(self.loss)(outputs, y))
         if not self.classification:

@@ -66,9 +66,19 @@ class Stream(eqx.Module):
             memory_task=None if memory is None else memory.position,
         )
 
-    def test_set(self, position: Int[Array, ""]) -> tuple[Shaped[Array, "test ..."], PyTree[Array]]:
-        """The inputs and labels on which a task is tested."""
-        return self.tasks.look_up(self.test_rows[position])
+    def test_set(
+        self, position: Int[Array, ""], key: Key[Array, ""] | None = None
+    ) -> tuple[Shaped[Array, "test ..."], PyTree[Array]]:
+        """The inputs and labels on which a task is tested.
+
+        Args:
+            position: of the task.
+            key: draws as many of the task's test data anew; by default those that the stream has fixed.
+        """
+        if key is None:
+            return self.tasks.look_up(self.test_rows[position])
+        size = self.test_rows.shape[1]
+        return self.tasks.look_up(self.tasks.draw(key, self.order[position], size, "test"))
 
 
 def make_stream(tasks: TaskSet, protocol: OnlineProtocol, key: Key[Array, ""]) -> Stream:
@@ -118,6 +128,11 @@ def check_fits(tasks: TaskSet, protocol: OnlineProtocol) -> None:
         owner = "a task" if tests.min() == tests.max() else f"task {tasks.task_names[int(tests.argmin())]!r}"
         raise InputError(
             f"test_size is {protocol.test_size}, but {owner} of {tasks.name} has {tests.min()} examples to test on"
+        )
+    if tasks.unit == 1 and protocol.fresh_test and protocol.test_size == tests.min():
+        raise InputError(
+            f"fresh_test is True, but a task of {tasks.name} has {tests.min()} examples to test on, so test_size "
+            f"{protocol.test_size} takes all of them each time; take fewer, or hold more with data.test_rows"
         )
     if tasks.unit == 1 and protocol.max_shots > train:
         raise InputError(

@@ -67,7 +67,7 @@ class Experiment:
         if isinstance(protocol, OnlineProtocol):
             check_fits(tasks, protocol)
         else:
-            split_for(tasks, protocol)
+            split_for(tasks, protocol, seed)
         self._check_learner()
 
     def _check_learner(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -33,14 +34,14 @@ class OfflineJob:
 
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.protocol, OfflineProtocol)
-        self.tasks, self.protocol = experiment.tasks, experiment.protocol
+        self.tasks, self.protocol, self.seed = experiment.tasks, experiment.protocol, experiment.seed
         self.loop = OfflineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
         start, run, test = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)
         self.keys = {"start": start, "run": run, "test": test}
 
     def load_data(self) -> Split:
         """The tasks to train, to validate and to test on, on the device, where they share the examples."""
-        return split_for(replicate(self.tasks.on_device()), self.protocol)
+        return split_for(replicate(self.tasks.on_device()), self.protocol, self.seed)
 
     def make_recorder(self, split: Split) -> OfflineRecorder:
         """Makes events of what the loop finds."""
@@ -73,7 +74,7 @@ class OfflineJob:
                 f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
                 "learner.inner_rate, or learner.inner_clip, in a new folder"
             )
-        events = list_scores(scores)
+        events = list_scores(scores, split.test.task_names)
         folder.append(events)
         for event in events:
             observe("event", event)
@@ -115,8 +116,12 @@ class OfflineRecorder:
         )
 
 
-def list_scores(scores: Scores) -> list[Score]:
-    """The events of the test: one for each number of shots."""
+def list_scores(scores: Scores, task_names: Sequence[str]) -> list[Score]:
+    """The events of the test: one for each number of shots. `task_names` are those of the test tasks."""
+
+    def by_task(values: Any, place: int) -> dict[str, float] | None:
+        return None if values is None else dict(zip(task_names, map(float, values[:, place]), strict=True))
+
     columns = (scores.accuracy, scores.accuracy_error, scores.loss, scores.loss_error)
     events = []
     for place, shots in enumerate(scores.shots):
@@ -130,6 +135,8 @@ def list_scores(scores: Scores) -> list[Score]:
                 accuracy=accuracy if known else None,
                 accuracy_error=accuracy_error if known else None,
                 episodes=scores.episodes,
+                task_loss=by_task(scores.task_loss, place),
+                task_accuracy=by_task(scores.task_accuracy, place) if known else None,
             )
         )
     return events

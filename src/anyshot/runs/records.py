@@ -68,7 +68,7 @@ class Pretraining(_Record):
 
 
 class Trial(_Record):
-    """Offline: one trial on the validation tasks.
+    """Offline: one trial, on validation tasks or on held examples of the training tasks.
 
     Attributes:
         step: meta-updates so far.
@@ -93,7 +93,10 @@ class Trial(_Record):
 
 
 class Score(_Record):
-    """Offline: the test on unseen tasks with one number of shots; errors are standard errors over episodes."""
+    """Offline: the test on unseen tasks with one number of shots; errors are standard errors over episodes.
+
+    `task_loss` and `task_accuracy` are those of each test task by its name; None if classes are drawn for each episode.
+    """
 
     kind: Literal["test"] = "test"
     shots: Count
@@ -102,6 +105,8 @@ class Score(_Record):
     accuracy: float | None = None
     accuracy_error: float | None = None
     episodes: int = Field(ge=1)
+    task_loss: dict[str, float] | None = None
+    task_accuracy: dict[str, float] | None = None
 
 
 Event = Evaluation | Pretraining | Trial | Score

@@ -20,10 +20,10 @@ def read_runs(folders: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """Everything that runs have found, one row an evaluation, with their settings as columns.
 
     Columns: `run` (the folder), `kind` (online or offline), `learner`, `seed`, `finished`; `event` (evaluation,
-    pretraining, trial, test) and what it found: `position`, `task`, `step`, `labels`, `shots`, `loss`, `accuracy`, ...;
+    pretraining, trial, test, test task) and what it found: `position`, `task`, `step`, `labels`, `shots`, `loss`, ...;
     what the learner reported as `train.loss` and the like, learned rates as `rate.beta` and the like; every setting by
     its dotted name, such as `protocol.threshold` or `learner.inner_rate`. A trial or test offline has one row for each
-    number of shots. Values that a row does not have are missing.
+    number of shots, and a test task one for each of them. Values that a row does not have are missing.
 
     Args:
         folders: run folders, or folders that hold run folders. Runs need not be finished.
@@ -123,7 +123,10 @@ def _rows(event: Event, experiment: ExperimentRecord) -> Iterator[dict[str, Any]
         if not shots:
             yield trained
     elif isinstance(event, Score):
-        yield {"event": "test", **event.model_dump(exclude={"kind"}, exclude_none=True)}
+        yield {"event": "test", **event.model_dump(exclude={"kind", "task_loss", "task_accuracy"}, exclude_none=True)}
+        for task, loss in (event.task_loss or {}).items():
+            accuracy = {"accuracy": event.task_accuracy[task]} if event.task_accuracy else {}
+            yield {"event": "test task", "task": task, "shots": event.shots, "loss": loss, **accuracy}
     elif isinstance(event, Pretraining):
         yield {"event": "pretraining", **_extras(event)}
     else:
