@@ -14,6 +14,7 @@ import pytest
 from anyshot.runs.reading import read_run
 from anyshot.runs.records import Evaluation, Score, Trial
 from anyshot.runs.table import read_runs, run_table, task_table
+from tests.support.small_runs import small_online
 from tests.support.toy_runs import Stop, toy
 
 NAMES = ["ftml-vs-0", "ftml-vs-1", "maml-vs-0", "toe-0", "toe-1"]
@@ -114,6 +115,11 @@ def test_a_row_a_run(table: pd.DataFrame, family: Path) -> None:
         labels = {event.position: event.labels for event in found}
         steps = {event.position: event.step for event in found}
         assert row["cumulative_loss"] == summary.total_loss  # type: ignore[union-attr]
+        tasks = small_online().tasks
+        tested = {name: tasks.y[rows] for name, rows in zip(tasks.task_names, tasks.test_rows, strict=True)}
+        constant = np.mean(list(tested.values()))
+        by_hand = sum(float(np.mean((tested[event.task] - constant) ** 2)) for event in found)
+        assert row["constant_loss"] == pytest.approx(by_hand, rel=1e-5)
         assert row["cumulative_loss"] == pytest.approx(np.sum([event.loss for event in found]), rel=1e-12)
         assert row["labels"] == sum(labels.values()) == summary.total_labels  # type: ignore[union-attr]
         assert row["steps"] == sum(steps.values())

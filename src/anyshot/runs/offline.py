@@ -15,6 +15,7 @@ from anyshot.offline.evaluation import Scores, evaluate, some_rounds
 from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
 from anyshot.offline.protocol import OfflineProtocol
 from anyshot.offline.split import Draw, Split, split_for
+from anyshot.runs.constant import measure_constant
 from anyshot.runs.drive import Observe, compile_with_options
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
@@ -74,7 +75,8 @@ class OfflineJob:
                 f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
                 "learner.inner_rate, or learner.inner_clip, in a new folder"
             )
-        events = list_scores(scores, split.test.task_names)
+        constant = measure_constant(split.test, range(split.test.num_tasks), self.loop.loss)
+        events = list_scores(scores, split.test.task_names, None if constant is None else float(constant.mean()))
         folder.append(events)
         for event in events:
             observe("event", event)
@@ -116,8 +118,14 @@ class OfflineRecorder:
         )
 
 
-def list_scores(scores: Scores, task_names: Sequence[str]) -> list[Score]:
-    """The events of the test: one for each number of shots. `task_names` are those of the test tasks."""
+def list_scores(scores: Scores, task_names: Sequence[str], constant_loss: float | None) -> list[Score]:
+    """The events of the test: one for each number of shots.
+
+    Args:
+        scores: what was found.
+        task_names: of the test tasks.
+        constant_loss: of a constant prediction on them.
+    """
 
     def by_task(values: Any, place: int) -> dict[str, float] | None:
         return None if values is None else dict(zip(task_names, map(float, values[:, place]), strict=True))
@@ -135,6 +143,7 @@ def list_scores(scores: Scores, task_names: Sequence[str]) -> list[Score]:
                 accuracy=accuracy if known else None,
                 accuracy_error=accuracy_error if known else None,
                 episodes=scores.episodes,
+                constant_loss=constant_loss,
                 task_loss=by_task(scores.task_loss, place),
                 task_accuracy=by_task(scores.task_accuracy, place) if known else None,
             )

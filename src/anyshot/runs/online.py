@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from anyshot.devices import replicate
 from anyshot.errors import DataError
 from anyshot.online import OnlineLoop, OnlineProtocol, OnlineState, Record, Stream, make_stream
+from anyshot.runs.constant import measure_constant
 from anyshot.runs.drive import Observe
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
@@ -41,7 +43,9 @@ class OnlineJob:
 
     def make_recorder(self, stream: Stream) -> OnlineRecorder:
         """Makes events of what the loop finds."""
-        return OnlineRecorder(self.protocol, [self.tasks.task_names[task] for task in np.asarray(stream.order)])
+        order = [int(task) for task in np.asarray(stream.order)]
+        constant = measure_constant(self.tasks, order, self.loop.loss)
+        return OnlineRecorder(self.protocol, [self.tasks.task_names[task] for task in order], constant)
 
     def is_over(self, state: OnlineState) -> bool:
         """Whether the last task has ended."""
@@ -72,10 +76,13 @@ class OnlineRecorder:
     Args:
         protocol: the rules.
         task_names: in the order of the stream.
+        constant_losses: of a constant prediction on each task, in the same order; None if there are none.
     """
 
-    def __init__(self, protocol: OnlineProtocol, task_names: list[str]) -> None:
-        self.protocol, self.task_names = protocol, task_names
+    def __init__(
+        self, protocol: OnlineProtocol, task_names: list[str], constant_losses: Float[np.ndarray, " tasks"] | None
+    ) -> None:
+        self.protocol, self.task_names, self.constant_losses = protocol, task_names, constant_losses
         self.total_loss, self.total_labels, self.mastered = 0.0, 0, 0
         self.task_mastered = False  # the current one
 
@@ -112,6 +119,7 @@ class OnlineRecorder:
             shots=int(found.shots[number]),
             loss=loss,
             accuracy=accuracy if np.isfinite(accuracy) else None,
+            constant_loss=None if self.constant_losses is None else float(self.constant_losses[position]),
             mastered=mastered,
             ended=ended,
             total_loss=self.total_loss,

@@ -32,7 +32,7 @@ class Preset:
     hyperparameters: Mapping[str, Any]
     protocol: OnlineProtocol | OfflineProtocol
     data_seed: int = 0
-    data_settings: Mapping[str, int] = field(default_factory=dict)
+    data_settings: Mapping[str, int | str] = field(default_factory=dict)
 
     @property
     def default_learner(self) -> str:
@@ -62,6 +62,15 @@ MINIIMAGENET = Preset(
         pretrain_steps=2000,
     ),
 )
+# Not the paper's: a quarter of the pixels, half the channels and half the tasks of a meta-batch.
+MINIIMAGENET_REDUCED = replace(
+    MINIIMAGENET,
+    network={"kind": "siamese", "channels": 32},
+    protocol=replace(MINIIMAGENET.protocol, tasks_per_update=8),
+    data_settings={"size": 42},
+)
+# MNIST has 1,071 images for a task, and 800 arrive at most; each evaluation draws 100 of the other 271.
+RAINBOW_FRESH = replace(RAINBOW, protocol=replace(RAINBOW.protocol, fresh_test=True), data_settings={"test_rows": 271})
 POSE = Preset(
     "pose",
     {"kind": "pose", "channels": 32},
@@ -217,9 +226,15 @@ PRESETS = Registry(
             "table of ProtoNet: as rainbow-mnist, a class without a shot borrows one from earlier tasks",
             _with_protocol(RAINBOW, borrow=True),
         ),
+        "rainbow-mnist-fresh": Entry(
+            "as rainbow-mnist, each evaluation on 100 of a task's 271 test images, drawn anew", RAINBOW_FRESH
+        ),
         "contextual-miniimagenet": Entry(
             "table 2: 40 tasks to pretrain, 60 online; threshold 75 %, at most 1400 steps, 8 labels every 20 steps",
             MINIIMAGENET,
+        ),
+        "contextual-miniimagenet-reduced": Entry(
+            "table 2 in a reduced setting: images of 42x42, 32 channels, 8 tasks in a meta-batch", MINIIMAGENET_REDUCED
         ),
         "contextual-miniimagenet-fixed": Entry(
             "figure of appendix E, no advancement: 700 steps a task, 8 labels every 10 steps",
