@@ -12,7 +12,6 @@ from anyshot.networks.batched import Batched
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
 from anyshot.networks.sizes import check_convolutions, check_shape
 
-
 Trunk = tuple[tuple[Convolution, Convolution], tuple[Convolution, Convolution]]
 
 

@@ -69,8 +69,6 @@ MINIIMAGENET_REDUCED = replace(
     protocol=replace(MINIIMAGENET.protocol, tasks_per_update=8),
     data_settings={"size": 42},
 )
-# MNIST has 1,071 images for a task, and 800 arrive at most; each evaluation draws 100 of the other 271.
-RAINBOW_FRESH = replace(RAINBOW, protocol=replace(RAINBOW.protocol, fresh_test=True), data_settings={"test_rows": 271})
 POSE = Preset(
     "pose",
     {"kind": "pose", "channels": 32},
@@ -125,6 +123,12 @@ MINIIMAGENET_OFFLINE = Preset(
     {"kind": "siamese", "channels": 64},
     {"inner_steps": 5, "inner_rate": 0.03, "meta_rate": 1e-3, "kl_coefficient": KL},
     OfflineProtocol(steps=20_000, steps_per_trial=200, tasks_per_update=16, validation_tasks=10),
+)
+MINIIMAGENET_OFFLINE_REDUCED = replace(
+    MINIIMAGENET_OFFLINE,
+    network=MINIIMAGENET_REDUCED.network,
+    protocol=replace(MINIIMAGENET_OFFLINE.protocol, tasks_per_update=8),
+    data_settings=MINIIMAGENET_REDUCED.data_settings,
 )
 # 5 of the 20 drawings of a character adapt in training, as in MAML's 5-shot runs; 15 are left to test on.
 OMNIGLOT = Preset(
@@ -226,9 +230,6 @@ PRESETS = Registry(
             "table of ProtoNet: as rainbow-mnist, a class without a shot borrows one from earlier tasks",
             _with_protocol(RAINBOW, borrow=True),
         ),
-        "rainbow-mnist-fresh": Entry(
-            "as rainbow-mnist, each evaluation on 100 of a task's 271 test images, drawn anew", RAINBOW_FRESH
-        ),
         "contextual-miniimagenet": Entry(
             "table 2: 40 tasks to pretrain, 60 online; threshold 75 %, at most 1400 steps, 8 labels every 20 steps",
             MINIIMAGENET,
@@ -254,6 +255,10 @@ PRESETS = Registry(
         ),
         "contextual-miniimagenet-offline": Entry(
             "offline, table 1: 90 classes to train, 10 to test, 0, 1, 10, 20 shots", MINIIMAGENET_OFFLINE
+        ),
+        "contextual-miniimagenet-offline-reduced": Entry(
+            "offline, table 1 in a reduced setting: images of 42x42, 32 channels, 8 tasks in a meta-batch",
+            MINIIMAGENET_OFFLINE_REDUCED,
         ),
         "omniglot-50way": Entry("offline, appendix F: 50 characters at a time, 1, 2 and 5 shots of each", OMNIGLOT),
         "omniglot-5way": Entry(

@@ -91,8 +91,8 @@ def run_table(runs: pd.DataFrame) -> pd.DataFrame:
     """The sums of each online run: one row a run.
 
     Columns: those of the run, `tasks`, `cumulative_loss` (the paper's regret: test losses summed over all evaluations),
-    `labels`, `test_labels` (used for evaluation only), `steps`, `mastered` (tasks), `evaluations`, `constant_loss` (what
-    the best constant prediction would have cost in a regression; missing if a run does not say).
+    `labels`, `test_labels` (used for evaluation only), `steps`, `mastered` (tasks), `evaluations`, `constant_loss`
+    (what the best constant prediction would have cost in a regression; missing if a run does not say).
 
     Args:
         runs: a table that `read_runs` gave.
