@@ -16,7 +16,8 @@ def estimate_minutes(job: Job, results: Results) -> float | None:
     If other seeds of the same method were timed, their mean; runs that shared the GPU count by their share of it. Else
     the guess in `targets.toml`.
     """
-    rows = results.rows(job.preset, job.label).dropna(subset="minutes")
+    table = results.table
+    rows = table[(table["preset"] == job.preset) & (table["label"] == job.label)].dropna(subset="minutes")
     if len(rows):
         return float((rows["minutes"] / rows["at_once"].clip(lower=1)).mean())
     return MINUTES.get(job.preset)

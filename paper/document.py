@@ -10,12 +10,13 @@ from paper.claims import claim_rows, compare_with_constants, describe_holm
 from paper.cost import describe_cost, find_missing
 from paper.figures import FIGURES, list_plots, write_plots
 from paper.first_step import CHOSEN, HEADING, chosen_difference, write_first_step
+from paper.offline_gap import write_gap
 from paper.rates import TEXT, rate_rows
 from paper.results import Results, read_results
 from paper.sections import write_section
 from paper.short_tasks import HEADING as SHORT_HEADING
 from paper.short_tasks import rule_with_short_tasks, write_short_tasks
-from paper.targets import FOLDER, TABLES
+from paper.targets import FOLDER, TABLES, Table
 from paper.text import describe_certainty, format_difference, join_words, markdown
 
 DOCUMENT, RESULTS = FOLDER.parent / "REPRODUCTION.md", FOLDER / "results"
@@ -36,6 +37,15 @@ so only means over seeds are compared. A difference of the paper is *within its 
 larger of its two standard deviations; the paper reports no paired differences. *Minutes* are those of a run on its
 device, from the start of its process."""
 
+PAPER_FIGURES = {
+    "Incremental Rainbow MNIST, top row": "rainbow-mnist",
+    "Incremental Rainbow MNIST, bottom row (fixed steps)": "rainbow-mnist-fixed",
+    "Incremental Contextual MiniImagenet, top row": "contextual-miniimagenet",
+    "Incremental Contextual MiniImagenet, bottom row (fixed steps)": "contextual-miniimagenet-fixed",
+    "Incremental Contextual MiniImagenet, top row, in a reduced setting": "contextual-miniimagenet-reduced",
+    "Incremental Pose Prediction": "pose",
+}
+
 
 def generate(results: Results, figures: str = "paper/results/figures") -> str:
     """The whole text; `figures` is their folder, seen from the document."""
@@ -47,8 +57,9 @@ def generate(results: Results, figures: str = "paper/results/figures") -> str:
     parts += ["## What was run", _status(results), *write_first_step(results, pictures.pop("first-step"))]
     parts += write_short_tasks(results)
     for table in TABLES.values():
-        if table.first_step is None:
+        if table.first_step is None and (any(table.paper.values()) or table.better or any_run(table, results)):
             parts.append(write_section(table, results, pictures.pop(table.preset, [])))
+    parts += [*write_gap(results), "## The paper's figures", _list_figures(results)]
     parts += ["## What step sizes were learned", TEXT, markdown(rate_rows(results))]
     return "\n\n".join([*parts, *_sizes(results), *_deviations()]) + "\n"
 
@@ -81,6 +92,26 @@ def _status(results: Results) -> str:
         rows.append([f"`{name}`", table.heading, f"{wanted - len(missing)} of {wanted}", left])
     devices = sorted({str(result.environment.get("device", "not known")) for result in results.found})
     return markdown(rows) + f"\n\nDevices: {', '.join(devices)}."
+
+
+def any_run(table: Table, results: Results) -> bool:
+    """Whether there is a result of one of its methods."""
+    return any(len(results.rows(table.preset, label, table.tuning)) for label in table.paper)
+
+
+def _list_figures(results: Results) -> str:
+    """Which curves of the paper are drawn above, and for which there are no runs."""
+    drawn = list_plots(results)
+    rows = [["curves of the paper", "panels drawn"]]
+    for name, preset in PAPER_FIGURES.items():
+        panels = [file.removeprefix(f"{preset}-").removesuffix(".svg") for file in drawn.get(preset, {})]
+        rows.append([name, ", ".join(panels) or f"none: no runs of `{preset}`"])
+    text = (
+        "The paper's curves (appendix E) show regret against the number of tasks: of the methods that adapt, of all, "
+        "and less that of FTML and of TOE. Ours have the same axes; regret is the cumulative loss. Its pictures of the "
+        "data are drawn by `anyshot data show`."
+    )
+    return f"{text}\n\n{markdown(rows)}"
 
 
 def _sizes(results: Results) -> list[str]:

@@ -79,7 +79,7 @@ def list_jobs(tables: Iterable[Table], seeds: int | None = None) -> list[Job]:
     every = (
         Job(table.preset, label, seed)
         for table in tables
-        for seed in range(table.seeds if seeds is None else seeds)
+        for seed in range(table.first_seed, table.first_seed + (table.seeds if seeds is None else seeds))
         for label in table.paper
     )
     return list(dict.fromkeys(every))

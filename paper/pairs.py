@@ -41,12 +41,15 @@ class Pair:
 
 
 def list_pairs(table: Table, results: Results, column: str) -> list[Pair]:
-    """All pairs of methods that the paper has numbers of; else those it orders in words; else all against FTML-VS.
+    """All pairs of methods that the paper has numbers of; else those it orders in words; else all against one.
+
+    That one is the table's `against`, or FTML-VS.
 
     In each the method that is better in the paper comes first.
     """
-    reference = next((label for label in table.paper if method_of(label) == "ftml-vs"), "")
-    wanted: Sequence[tuple[str, str]] = table.better or [(one, reference) for one in table.paper if one != reference]
+    reference = table.against or next((label for label in table.paper if method_of(label) == "ftml-vs"), "")
+    others = [(one, reference) for one in table.paper if reference and one != reference]
+    wanted: Sequence[tuple[str, str]] = table.better or others
     if all(table.paper.values()):
         wanted = [*combinations(table.paper, 2)]
     pairs = [compare(table, results, *both, column) for both in wanted]
@@ -62,7 +65,7 @@ def compare(table: Table, results: Results, first: str, second: str, column: str
     numbers = [table.paper[label][table.columns.index(column)] for label in (first, second) if table.paper[label]]
     gap = numbers[0].mean - numbers[1].mean if len(numbers) == 2 else None
     said = ((first, second) in table.better) - ((second, first) in table.better)
-    ours, theirs = results.rows(table.preset, first), results.rows(table.preset, second)
+    ours, theirs = (results.rows(table.preset, label, table.tuning) for label in (first, second))
     less = (ours[column] - theirs[column]).dropna()
     return Pair(
         first,

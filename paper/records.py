@@ -10,6 +10,8 @@ from anyshot.runs.records import ExperimentRecord, Score
 from paper.jobs import Job
 from paper.targets import CUMULATIVE_LOSS
 
+CONSTANT = "constant"  # the column for what a constant prediction would have cost
+
 
 class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -26,6 +28,7 @@ class Totals(_Record):
     """The sums of an online run; see `anyshot.runs.table.run_table`."""
 
     cumulative_loss: float
+    constant_loss: float | None = None
     labels: int
     test_labels: int
     steps: int
@@ -120,4 +123,4 @@ class Result(_Record):
             return row | {"steps": self.outcome.steps} | accuracies
         totals = self.outcome.totals
         counts = {"steps": totals.steps, "labels": totals.labels, "mastered": totals.mastered}
-        return row | counts | {CUMULATIVE_LOSS: totals.cumulative_loss}
+        return row | counts | {CUMULATIVE_LOSS: totals.cumulative_loss, CONSTANT: totals.constant_loss}

@@ -15,8 +15,8 @@ from anyshot.runs.reading import read_environment, read_run
 from anyshot.runs.records import Evaluation, OfflineSummary, first_problem
 from anyshot.runs.table import run_table, table_of, task_table
 from paper.jobs import Job, find_job
-from paper.records import LossByShots, Offline, Online, Result, Tasks, Totals, Wall
-from paper.targets import TABLES
+from paper.records import CONSTANT, LossByShots, Offline, Online, Result, Tasks, Totals, Wall
+from paper.targets import TABLES, TUNING_SEED
 
 
 class Results:
@@ -24,20 +24,22 @@ class Results:
 
     def __init__(self, found: Sequence[Result]) -> None:
         self.found = sorted(found, key=lambda result: (result.preset, result.label, result.job.seed))
-        numbers = ["minutes", "at_once", "steps", "labels", "mastered"]
+        numbers = ["minutes", "at_once", "steps", "labels", "mastered", CONSTANT]
         numbers += dict.fromkeys(column for table in TABLES.values() for column in table.columns)
         rows = [result.row for result in self.found]
         table = pd.DataFrame(rows, columns=["preset", "label", "seed", *numbers])
         self.table = table.astype(dict.fromkeys(numbers, float))
 
     def of(self, preset: str, label: str) -> list[Result]:
-        """The runs of a method in a setting, by seed."""
-        return [result for result in self.found if (result.preset, result.label) == (preset, label)]
+        """The runs of a method in a setting, by seed; not those of seeds that settings are chosen with."""
+        mine = [result for result in self.found if (result.preset, result.label) == (preset, label)]
+        return [result for result in mine if result.job.seed < TUNING_SEED]
 
-    def rows(self, preset: str, label: str) -> pd.DataFrame:
-        """Their numbers, with the seed as index."""
+    def rows(self, preset: str, label: str, tuning: bool = False) -> pd.DataFrame:
+        """Their numbers, with the seed as index; with `tuning`, those of the seeds that settings are chosen with."""
         table = self.table
-        return table[(table["preset"] == preset) & (table["label"] == label)].set_index("seed")
+        mine = (table["preset"] == preset) & (table["label"] == label) & ((table["seed"] >= TUNING_SEED) == tuning)
+        return table[mine].set_index("seed")
 
     def __contains__(self, job: Job) -> bool:
         return any(result.job == job for result in self.found)
@@ -91,10 +93,11 @@ def summarise(job: Job, folder: Path, times: Path) -> Result:
 def _online(folder: Path, evaluations: Sequence[Evaluation]) -> Online:
     table = table_of([folder])
     tasks, totals = task_table(table).astype({"labels_until_mastered": "Int64"}), run_table(table).iloc[0]
-    counts = {name: int(totals[name]) for name in Totals.model_fields if name != "cumulative_loss"}
+    losses = {name: float(totals[name]) for name in ("cumulative_loss", "constant_loss") if not pd.isna(totals[name])}
+    counts = {name: int(totals[name]) for name in Totals.model_fields if not name.endswith("_loss")}
     columns = {name: _plain(tasks["task" if name == "name" else name]) for name in Tasks.model_fields}
     return Online(
-        totals=Totals(cumulative_loss=float(totals["cumulative_loss"]), **counts),
+        totals=Totals.model_validate(losses | counts),
         tasks=Tasks.model_validate(columns),
         cumulative_loss=[round(total, 4) for total in tasks["loss"].cumsum()],
         loss_by_shots=_loss_by_shots(table[table["event"] == "evaluation"]),
@@ -141,9 +144,11 @@ def _read_times(times: Path, openings: int) -> list[Wall] | None:
 def read_results(folder: Path) -> Results:
     """Read every summary in a folder, PRESET/LABEL-sSEED.json; none if it is not there."""
     found = {path: read_result(path) for path in sorted(folder.glob("*/*-s[0-9]*.json"))}
-    first: dict[str, Path] = {}
+    first: dict[tuple[str, str], Path] = {}
     for path, result in found.items():
-        other = first.setdefault(result.preset, path)
+        origin = result.experiment.tasks.origin
+        data = origin.model_dump_json() if origin else ""  # some methods of a preset have other settings of its data
+        other = first.setdefault((result.preset, data), path)
         if found[other].experiment.tasks.fingerprint != result.experiment.tasks.fingerprint:
             raise DataError(f"{other} and {path} were not run on the same task set, so they cannot be compared")
     return Results([*found.values()])

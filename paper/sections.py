@@ -8,8 +8,9 @@ import pandas as pd
 
 from anyshot.report.statistics import Spread
 from paper.pairs import Pair, describe_verdict, list_pairs
+from paper.records import CONSTANT
 from paper.results import Results
-from paper.targets import Table
+from paper.targets import CUMULATIVE_LOSS, Table
 from paper.text import describe_certainty, format_difference, format_spread, markdown
 
 
@@ -29,8 +30,11 @@ def _value_rows(table: Table, results: Results) -> list[list[str]]:
     if table.offline:
         head = ["method", "shots", "paper, %", "ours, %", "seeds", "ours / paper", "steps", "minutes"]
     rows, digits = [head], 2 if table.offline else 1
+    shares = {label: share_of_constant(table, results.rows(table.preset, label, table.tuning)) for label in table.paper}
+    if any(len(share) for share in shares.values()):
+        head.insert(3, "share of a constant's")
     for label, numbers in table.paper.items():
-        ours = results.rows(table.preset, label)
+        ours = results.rows(table.preset, label, table.tuning)
         costs = [describe_spread(ours["steps"], 0), _describe_minutes(ours)]
         counts = [describe_spread(ours["labels"], 0), describe_spread(ours["mastered"], 1)]
         for place, column in enumerate(table.columns):
@@ -43,8 +47,17 @@ def _value_rows(table: Table, results: Results) -> list[list[str]]:
                 first = place == 0
                 rows.append([label * first, column, *cells, *(cost * first for cost in costs)])
             else:
-                rows.append([label, *cells, *counts, *costs])
+                share = [describe_spread(shares[label], 3)] if "share of a constant's" in head else []
+                rows.append([label, *cells[:2], *share, *cells[2:], *counts, *costs])
     return rows
+
+
+def share_of_constant(table: Table, rows: pd.DataFrame) -> pd.Series[float]:
+    """The cumulative loss of each run as a share of that of a constant prediction, where that is known."""
+    if table.offline:
+        return pd.Series(dtype=float)
+    constant = rows[CONSTANT] if table.constant is None else rows[CONSTANT].fillna(table.constant)
+    return (rows[CUMULATIVE_LOSS] / constant).dropna()
 
 
 def describe_spread(values: pd.Series[float], digits: int) -> str:

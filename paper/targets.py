@@ -15,6 +15,7 @@ from anyshot.runs.presets import preset
 
 FOLDER = Path(__file__).parent
 CUMULATIVE_LOSS = "cumulative loss"
+TUNING_SEED = 10  # seeds from here on are for choosing settings
 
 
 class _Data(BaseModel):
@@ -59,7 +60,14 @@ class Table(_Data):
     note: str = ""
     constant: float | None = None
     seeds: int = 3
+    first_seed: int = 0
+    against: str = ""
     first_step: float | None = None
+
+    @property
+    def tuning(self) -> bool:
+        """Whether its runs are for choosing settings; their seeds count nowhere else."""
+        return self.first_seed >= TUNING_SEED
 
     @property
     def offline(self) -> bool:

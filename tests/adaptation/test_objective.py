@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anyshot.adaptation import GaussianWeights, MetaObjective, Update, squared_error
+from anyshot.adaptation.layers import mark_adapted
 from anyshot.adaptation.update import clipped
 from anyshot.networks import MLP, Conv4
 from anyshot.rates import (
@@ -212,6 +213,43 @@ def test_with_gaussian_weights(kind: str, clip: float | None) -> None:
         drawn = jax.tree.map(lambda m, s, e: m + jnp.exp(s) * e, mean, log_std, noise)
         data_term = reference.objective(drawn, kind, raw, tasks, M, reference.mean_cross_entropy, 2, clip)
         return data_term + 0.03 * reference.kl_to_standard_normal(mean, log_std)
+
+    expected, grads = jax.jit(jax.value_and_grad(naive, argnums=(0, 1, 2)))(model, weights.log_std, raw)
+    close(loss, expected)
+    close(d_weights.mean, grads[0])
+    close(d_weights.log_std, grads[1])
+    for name, grad in learned(kind, d_rate).items():
+        close(grad, grads[2][name])
+
+
+@pytest.mark.parametrize(("kind", "batching"), [("Scaled", "together"), ("PerParameter", "in turn")])
+def test_with_fixed_layers(kind: str, batching: str) -> None:
+    """The first layers do not adapt, are normal and have the KL; the last adapts and is a number.
+
+    The naive one adapts a model of the last layer alone, so its meta-gradient for the others is by plain derivatives.
+    """
+    model = MLP((2, 4, 4, CLASSES), key=jax.random.key(1))
+    adapts = mark_adapted(model, 2)
+    weights = GaussianWeights(model, std=0.1, random=jax.tree.map(lambda yes: not yes, adapts))
+    assert [layer.weight is None for layer in weights.log_std.layers] == [False, False, True]
+    tasks, key = make_tasks([0, 1, M]), jax.random.key(7)
+    rate, raw = make_rate(kind, model, M)
+    objective = MetaObjective(Update(steps=2, clip=0.3, fixed_layers=2), 0.03, batching)
+    loss, (d_weights, d_rate) = eqx.filter_jit(objective.value_and_grad)(weights, rate, as_episodes(tasks, M), key)
+    body = eqx.filter(model, adapts, inverse=True)
+    drawn_body = eqx.filter(weights.draw(key), adapts, inverse=True)
+    noise = jax.tree.map(lambda d, m, s: (d - m) / jnp.exp(s), drawn_body, body, weights.log_std)
+
+    def naive(mean: Any, log_std: Any, raw: dict[str, Any]) -> Any:
+        head, fixed = eqx.partition(mean, adapts)
+        drawn = jax.tree.map(lambda m, s, e: m + jnp.exp(s) * e, fixed, log_std, noise)
+        alphas = {name: eqx.filter(value, adapts) for name, value in raw.items()} if kind == "PerParameter" else raw
+
+        def of_head(head: Any, x: Any, y: Any) -> Any:
+            return reference.mean_cross_entropy(eqx.combine(head, drawn), x, y)
+
+        data_term = reference.objective(head, kind, alphas, tasks, M, of_head, 2, 0.3)
+        return data_term + 0.03 * reference.kl_to_standard_normal(fixed, log_std)
 
     expected, grads = jax.jit(jax.value_and_grad(naive, argnums=(0, 1, 2)))(model, weights.log_std, raw)
     close(loss, expected)

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyshot import Episodes, Shots
+from anyshot.learners import Drawn
+from anyshot.learners.network_learner import ModelState
 from anyshot.networks import MLP
 from tests.support.learners import CLASS, build
 
@@ -25,10 +27,11 @@ def network(key: Any, outputs: int) -> MLP:
     return MLP((2, outputs), key=key)
 
 
-def learner(classification: bool = True) -> Any:
+def learner(classification: bool = True, **hyperparameters: Any) -> Any:
     label = CLASS if classification else jax.ShapeDtypeStruct((CLASSES,), float)
     example = (jax.ShapeDtypeStruct((2,), float), label)
-    return build("mann", network=network, outputs=CLASSES, example=example, max_shots=MOST, memory=WIDTH)
+    made = {"network": network, "outputs": CLASSES, "example": example, "max_shots": MOST, "memory": WIDTH}
+    return build("mann", **made, **hyperparameters)
 
 
 STATE = learner().init(jax.random.key(3))
@@ -61,14 +64,47 @@ def by_hand(model: Any, support: Shots, query: np.ndarray) -> np.ndarray:
         reset, update = sigmoid(of_shot[0] + of_state[0]), sigmoid(of_shot[1] + of_state[1])
         new = np.tanh(of_shot[2] + reset * (of_state[2] + gru.bias_n))
         state = new + update * (state - new)
-    return np.stack([linear(model.head, np.concatenate([state, features(x)])) for x in query])
+    seen = [np.concatenate([state, features(x)]) for x in query]
+    if model.hidden is not None:
+        sums = [linear(model.hidden, both) for both in seen]
+        seen = [np.where(units > 0, units, 0.01 * units) for units in sums]
+    return np.stack([linear(model.head, both) for both in seen])
 
 
-@pytest.mark.parametrize("count", [0, 1, MOST])
-def test_predictions_are_those_of_the_appendix(count: int) -> None:
-    query = np.random.default_rng(9).normal(size=(3, 2))
-    ours = learner().predict(STATE, some(count), jnp.asarray(query))
-    np.testing.assert_allclose(ours, by_hand(STATE.model, some(count), query), rtol=1e-12, atol=1e-12)
+@pytest.mark.parametrize(("count", "head_hidden"), [(0, 0), (1, 0), (MOST, 0), (2, 7)])
+def test_predictions_are_those_of_the_appendix(count: int, head_hidden: int) -> None:
+    """And with a hidden layer, too, if one is asked for. Only then do shots not shift all queries alike."""
+    query, mann = np.random.default_rng(9).normal(size=(3, 2)), learner(head_hidden=head_hidden)
+    state = mann.init(jax.random.key(3))
+    ours = mann.predict(state, some(count), jnp.asarray(query))
+    np.testing.assert_allclose(ours, by_hand(state.model, some(count), query), rtol=1e-12, atol=1e-12)
+    shift = ours - mann.predict(state, some(0), jnp.asarray(query))
+    assert np.allclose(shift, shift[:1], atol=1e-12) == (head_hidden == 0)
+
+
+def test_regularisation_adds_the_gradient_of_the_kl_to_that_of_drawn_weights() -> None:
+    """One step of plain descent is that of both terms, and predictions use the means."""
+    import optax
+
+    coefficient, key = 0.3, jax.random.key(7)
+    mann = learner(memory_kl_coefficient=coefficient, optimiser=optax.sgd(1.0))
+    before = mann.init(jax.random.key(3))
+    tasks = [some(count, seed=count) for count in (1, MOST)]
+    train = jax.tree.map(lambda *leaves: jnp.stack(leaves), *tasks)
+    episodes = Episodes(train, train)
+    after, _ = mann.update(before, Drawn(episodes=episodes), key)
+    drawn = before.model.draw(key)
+    gradient = eqx.filter_grad(lambda model: mann.meta_loss(model, episodes))(drawn)
+    for mean, moved, slope in zip(
+        jax.tree.leaves(eqx.filter(before.model.mean, eqx.is_array)),
+        jax.tree.leaves(eqx.filter(after.model.mean, eqx.is_array)),
+        jax.tree.leaves(gradient),
+        strict=True,
+    ):
+        np.testing.assert_allclose(mean - moved, slope + coefficient * mean, rtol=1e-9, atol=1e-12)  # dKL/dmu = mu
+    query = jnp.ones((2, 2))
+    plain = learner().predict(ModelState(after.model.mean, None), some(3), query)
+    np.testing.assert_array_equal(mann.predict(after, some(3), query), plain)
 
 
 @pytest.mark.parametrize("classification", [True, False])

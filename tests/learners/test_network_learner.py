@@ -115,7 +115,11 @@ BAD = [
     *(("ftml", "inner_steps", wrong) for wrong in (0, -1, 2.0, True, "5", 10**6)),
     *(("ftml", "second_order", wrong) for wrong in (1, "yes", None)),
     *(("ftml", "batching", wrong) for wrong in ("", "parallel", 1)),
+    *(("ftml", "fixed_layers", wrong) for wrong in (-1, 1.0, True, "2", 10**6)),
+    *(("ftml", "kl_layers", wrong) for wrong in ("", "first", "fixed", 1, None)),  # none of them is fixed
     *(("mann", "memory", wrong) for wrong in (0, 1.5, 10**9)),
+    *(("mann", "head_hidden", wrong) for wrong in (-1, 1.5, 10**9)),
+    *(("mann", "memory_kl_coefficient", wrong) for wrong in (-1e-9, float("nan"), None)),
     *(("protonet", name, wrong) for name in ("embedding", "remembered") for wrong in (0, True, 10**9)),
 ]
 
@@ -123,6 +127,11 @@ BAD = [
 @pytest.mark.parametrize(("learner", "name", "value"), BAD, ids=str)
 def test_hyperparameters_that_cannot_be_are_refused(learner: str, name: str, value: Any) -> None:
     assert_refused(lambda: build(learner, **{name: value}), [name, repr(value)])
+
+
+def test_no_layer_that_adapts_is_refused() -> None:
+    assert_refused(lambda: build("ftml", fixed_layers=2).init(KEY), ["fixed_layers", "2 layers", "got 2"])
+    assert_refused(lambda: build("ftml-vs-closed-form", fixed_layers=1), ["fixed_layers", "closed-form", "1"])
 
 
 def test_no_clipping_and_no_regularisation_are_possible() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from anyshot import networks
-from anyshot.networks import MLP, NETWORKS, Conv4, PoseRegressor, Siamese, convolve, make_network
+from anyshot.networks import MLP, NETWORKS, Conv4, PoseRegressor, Siamese, StackedPairs, convolve, make_network
 from tests.support.refusals import Case, assert_refused, parametrized
 
 KEY = jax.random.key(0)
@@ -48,6 +48,7 @@ def test_auto_goes_by_the_shape_and_fills_in_defaults(shape: Any, kind: str, net
     [
         ({"kind": "conv4", "channels": 5, "stride": 1}, IMAGE, lambda: Conv4(IMAGE, 3, 5, 1, key=KEY)),
         ({"kind": "siamese", "channels": 2}, (2, *IMAGE), lambda: Siamese(IMAGE, 3, 2, key=KEY)),
+        ({"kind": "stacked", "channels": 2}, (2, *IMAGE), lambda: StackedPairs(IMAGE, 3, 2, key=KEY)),
         ({"kind": "pose", "stride": 1, "channels": 4}, (7, 6), lambda: PoseRegressor((7, 6), 3, 4, 1, key=KEY)),
         ({"kind": "mlp", "hidden": (6, 2)}, (3, 2), lambda: MLP((6, 6, 2, 3), key=KEY)),
         ({"kind": "mlp", "hidden": []}, (3,), lambda: MLP((3, 3), key=KEY)),
@@ -148,6 +149,7 @@ REFUSED: list[Case] = [
             ("pose", (8, 8), {"channels": 0}, ["channels", "0"]),
             ("siamese", (2, *IMAGE), {"channels": 0}, ["channels", "0"]),
             ("siamese", (2, 3, 9, 1), {}, ["siamese", "4x4", "3x9"]),
+            ("stacked", (2, 3, 9, 1), {}, ["stacked", "4x4", "3x9"]),
             ("mlp", (5,), {"hidden": 40}, ["hidden", "list", "40"]),
             ("mlp", (5,), {"hidden": "40"}, ["hidden", "list", "'40'"]),
             ("mlp", (5,), {"hidden": [3, 0]}, ["hidden[1]", "whole number", "0"]),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from anyshot.networks import MLP, Conv4, Convolution, PoseRegressor, Siamese, convolution_gpu, convolve
+from anyshot.networks import MLP, Conv4, Convolution, PoseRegressor, Siamese, StackedPairs, convolution_gpu, convolve
 from anyshot.networks import convolution as operations
 from anyshot.networks.bias_gpu import sum_pixels
 from anyshot.networks.patches import fold, fold_by_class, out_size, unfold, unfold_by_sides
@@ -200,15 +200,20 @@ def xla_chain(net: Any, images: Any, stride: int) -> Any:
     return xla_head(net.head, h)
 
 
-def xla_siamese(net: Siamese, pairs: Any) -> Any:
-    def trunk(h: Any) -> Any:
-        for block in net.trunk:
-            for layer in block:
-                h = xla_layer(layer, h, 1)
-            h = lax.reduce_window(h, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-        return h.reshape(h.shape[0], -1)
+def xla_trunk(net: Siamese | StackedPairs, h: Any) -> Any:
+    for block in net.trunk:
+        for layer in block:
+            h = xla_layer(layer, h, 1)
+        h = lax.reduce_window(h, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    return h.reshape(h.shape[0], -1)
 
-    return xla_head(net.head, jnp.concatenate([trunk(pairs[:, 0]), trunk(pairs[:, 1])], axis=1))
+
+def xla_siamese(net: Siamese, pairs: Any) -> Any:
+    return xla_head(net.head, jnp.concatenate([xla_trunk(net, pairs[:, 0]), xla_trunk(net, pairs[:, 1])], axis=1))
+
+
+def xla_stacked(net: StackedPairs, pairs: Any) -> Any:
+    return xla_head(net.head, xla_trunk(net, jnp.concatenate([pairs[:, 0], pairs[:, 1]], axis=3)))
 
 
 def xla_halved(images: Any) -> Any:
@@ -239,6 +244,7 @@ NETWORKS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
         (5, 4, 1),
     ),
     "Siamese": (Siamese((11, 8, 2), channels=3, key=KEY), xla_siamese, (2, 11, 8, 2)),
+    "StackedPairs": (StackedPairs((9, 8, 2), channels=3, key=KEY), xla_stacked, (2, 9, 8, 2)),
     "PoseRegressor": (
         PoseRegressor((33, 27), 2, channels=3, key=KEY),
         lambda net, images: xla_chain(net.halved, xla_halved(images)[..., None], 2),
@@ -272,6 +278,16 @@ def test_networks(name: str) -> None:
     agree(quick_jit(one_by_one)(net, jnp.asarray(images, jnp.uint8)), expected[1], 1e-10)
 
 
+def test_only_stacked_pairs_are_compared() -> None:
+    """What another query changes depends on the reference; in two joined embeddings it does not."""
+    draw = np.random.default_rng(1)
+    a, b = (jnp.asarray(draw.normal(size=(2, 11, 8, 2))) for _ in range(2))  # two references and two queries
+    for kind in (Siamese, StackedPairs):
+        net = kind((11, 8, 2), channels=3, key=KEY)
+        changes = [net(jnp.stack([one, b[0]])) - net(jnp.stack([one, b[1]])) for one in a]
+        assert np.allclose(*changes, atol=1e-12) == (kind is Siamese)
+
+
 def as_a_gpu(program: Any, *arguments: Any) -> Any:
     """Evaluate a program with convolutions that leave out what is behind each task's count, as our GPU kernels do."""
 
@@ -293,7 +309,8 @@ def as_a_gpu(program: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("name", "own_weights"), [("Conv4, stride 2", False), ("Siamese", True), ("PoseRegressor", True)]
+    ("name", "own_weights"),
+    [("Conv4, stride 2", False), ("Siamese", True), ("StackedPairs", True), ("PoseRegressor", True)],
 )
 def test_networks_hand_the_count_of_shots_to_their_convolutions(name: str, own_weights: bool) -> None:
     """Where padding is left out, what is in front of it has the same outputs and gradients, of tasks with own weights

@@ -14,7 +14,7 @@ from anyshot import cross_entropy, squared_error
 from anyshot.learners import Learner
 from anyshot.offline import OfflineLoop, evaluate
 from anyshot.offline.split import Draw
-from tests.support.offline_tasks import RULES, TASKS, numbered
+from tests.support.offline_tasks import RULES, TASKS, TRAIN, numbered
 
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
@@ -64,6 +64,21 @@ def test_there_are_never_more_episodes_than_the_rules_allow(tasks: Any) -> None:
     rules = replace(TESTED, standard_error=1e-9, max_episodes=130)
     scores = evaluate(OfflineLoop(Guessing(), rules, cross_entropy, True), Draw.test(tasks, rules), {}, KEY)
     assert 130 <= scores.episodes < 130 + 5 * TASKS
+
+
+class Knowing(Guessing):
+    """Knows the classes of the first half of the rows, and answers wrongly for the others."""
+
+    def predict(self, state: Any, support: Any, query: Any) -> Any:
+        row = query[:, 0].astype(int)
+        return jax.nn.one_hot((row + (row >= TASKS * (TRAIN + 300) // 2)) % 3, 3)
+
+
+def test_each_task_has_its_accuracy(tasks: Any) -> None:
+    scores = evaluate(OfflineLoop(Knowing(), TESTED, cross_entropy, True), Draw.test(tasks, TESTED), {}, KEY)
+    np.testing.assert_array_equal(scores.task_accuracy, np.repeat([[1.0], [0.0]], TASKS // 2, axis=0).repeat(4, axis=1))
+    np.testing.assert_allclose(scores.accuracy, scores.task_accuracy.mean(axis=0))
+    np.testing.assert_allclose(scores.loss, scores.task_loss.mean(axis=0))
 
 
 class Off(Guessing):

@@ -101,6 +101,15 @@ def test_all_trials_of_a_run_ask_the_same_queries() -> None:
     assert (scores[0] != scores[1]).any(), "they are drawn by the key"
 
 
+def test_held_examples_of_the_training_tasks_stop_training() -> None:
+    rules = replace(RULES, validation_tasks="all")
+    split = split_for(numbered().on_device(), rules)
+    loop = OfflineLoop(Scripted((0, 0.6, 0.4, 0.4, 0.8)), rules, cross_entropy, True)
+    state, records, done = loop.run(split, loop.start(split, KEY), KEY, jnp.asarray(20))
+    assert (int(done), int(state.best_round)) == (3, 1)
+    np.testing.assert_allclose(records.score[:3], (0.6, 0.4, 0.4), rtol=1e-6)
+
+
 def test_without_validation_tasks_the_final_state_is_kept() -> None:
     rules = replace(RULES, validation_tasks=0)
     split = split_for(numbered().on_device(), rules)

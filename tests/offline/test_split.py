@@ -93,6 +93,37 @@ def test_a_random_order_deals_out_all_tasks_and_is_the_same_for_the_same_number(
     assert list(first.train.task_names) != sorted(first.train.task_names)
 
 
+def test_an_order_that_follows_the_seed_is_that_of_the_same_number() -> None:
+    tasks, follows = numbered(), replace(RULES, order="seed")
+    orders = set()
+    for seed in range(5):
+        split, same = split_for(tasks, follows, seed), split_for(tasks, replace(RULES, order=seed))
+        assert (split.train.task_names, split.test.task_names) == (same.train.task_names, same.test.task_names)
+        orders.add((*split.train.task_names, "/", *split.test.task_names))
+    assert len(orders) == 5
+    assert_refused(lambda: split_for(tasks, follows), ["order", "seed"])
+
+
+def test_all_tasks_may_train_and_their_test_rows_validate() -> None:
+    tasks = numbered()
+    split = split_for(tasks, replace(RULES, validation_tasks="all"))
+    assert split.validation is not None
+    assert split.train.task_names == split.validation.task_names == tasks.task_names[:4]
+    assert split.test.task_names == tasks.task_names[4:]
+    episode = Draw.test(split.validation, RULES).episode(jax.random.key(0), jnp.asarray(3), jnp.asarray(2))
+    assert sorted(episode.val.x[:, 0].astype(int).tolist()) == tasks.test_rows[3].tolist(), "never trained on"
+    assert set(episode.train.x[:, 0].astype(int).tolist()) <= set(tasks.train_rows[3].tolist())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_zero_shots_have_the_share_that_is_asked_for(share: float) -> None:
+    rules = replace(RULES, zero_shot_share=share, tasks_per_update=1000)
+    counts = training(numbered(), rules, 4).train.count
+    assert abs(float((counts == 0).mean()) - share) <= (0.08 if share == 0.5 else 0)  # five standard deviations
+    for shots in range(1, 5):
+        assert abs(float((counts == shots).mean()) - (1 - share) / 4) < 0.07
+
+
 @pytest.mark.parametrize(
     ("kind", "changes", "words"),
     [
@@ -103,6 +134,7 @@ def test_a_random_order_deals_out_all_tasks_and_is_the_same_for_the_same_number(
         (TaskSet, {"train_tasks": 6}, ["train_tasks", "6"]),
         (TaskSet, {"validation_tasks": 4}, ["validation_tasks", "4"]),
         (TaskSet, {"ways": 2}, ["ways is 2", "None"]),
+        (ClassTasks, {"ways": 2, "validation_tasks": "all"}, ["validation_tasks", "'all'", "test rows"]),
         (ClassTasks, {}, ["ways is None"]),
         (ClassTasks, {"ways": 3}, ["ways is 3", "only 1", "validation"]),
         (ClassTasks, {"ways": 3, "validation_tasks": 0}, ["ways is 3", "only 2", "test"]),

@@ -66,6 +66,8 @@ CASES = [
     Case("mann", classification),
     Case("mann", regression),
     Case("ftml-vs", classification, (("borrow", True),)),
+    Case("toe", classification, (("fresh_test", True), ("test_size", 4))),
+    Case("toe", pairs, (("fresh_test", True),)),
 ]
 # Methods and regressions that are much like others wait for `make test-slow`.
 LATER = {"ftml+meta-sgd", "ftml-vs+meta-sgd", "ftml-vs-closed-form", "ftml-learned-constant", "mann"}

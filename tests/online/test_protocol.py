@@ -21,7 +21,7 @@ NO_NUMBERS = st.sampled_from([True, False, "5", 1.5, 2.0, float("nan"), [3], (1,
 
 
 def test_the_fields_are_those_that_are_tried_here() -> None:
-    assert {"advance", "overlap", "borrow", "shuffle_tasks"} == SWITCHES
+    assert {"advance", "overlap", "borrow", "fresh_test", "shuffle_tasks"} == SWITCHES
     assert len(WHOLE) == 14
 
 

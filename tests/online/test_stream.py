@@ -102,6 +102,7 @@ SIZES = ("labels_per_arrival", "max_shots", "validation_size", "test_size", "bat
         (NeverDrawn, {"num_tasks": 5}),
         (NeverDrawn, {"pretrain_tasks": 4, "pretrain_steps": 1}),
         (NeverDrawn, {"test_size": 5}),
+        (NeverDrawn, {"fresh_test": True, "test_size": 4}),
         (NeverDrawn, {"max_shots": 9}),
         (PairsNeverDrawn, {"borrow": True}),
         (PairsNeverDrawn, {"max_steps": 10**9}),

@@ -18,10 +18,11 @@ def make_experiment(job: Job, spec: Spec | None = None) -> ExperimentRecord:
     """The record of a job's experiment, on tasks that need not be there."""
     spec = spec or specs_of(job.label)[0]
     found = change(preset(job.preset), spec.learner, spec.settings)
+    origin = Origin(name=found.data, seed=found.data_seed, settings=dict(found.data_settings))
     content = {
         "kind": found.protocol.kind,
         "seed": job.seed,
-        "tasks": TasksRecord(name=found.data, fingerprint="f00", origin=Origin(name=found.data, seed=0)).to_json(),
+        "tasks": TasksRecord(name=found.data, fingerprint="f00", origin=origin).to_json(),
         "learner": LearnerRecord(
             name=spec.learner,
             type={"name": "fake"},

@@ -11,16 +11,18 @@ import pytest
 from scipy import stats
 
 from anyshot.report.statistics import Difference
+from anyshot.runs.records import Score
 from paper.claims import claim_rows, compare_with_constants, describe_holm
 from paper.cost import describe_cost, estimate_minutes
 from paper.document import DOCUMENT, RESULTS, generate, write_document
 from paper.figures import FIGURES, list_plots
 from paper.first_step import chosen_difference, list_differences, write_first_step
-from paper.jobs import Job
+from paper.jobs import Job, list_jobs
+from paper.offline_gap import write_gap
 from paper.pairs import compare, describe_verdict, list_pairs
 from paper.pooled import pooled_difference
 from paper.rates import rate_rows
-from paper.records import Online, Result, Wall
+from paper.records import Offline, Online, Result, Wall
 from paper.results import Results, read_results
 from paper.sections import write_section
 from paper.short_tasks import list_short_differences, rule_with_short_tasks, write_short_tasks
@@ -113,6 +115,7 @@ def test_a_section_has_ratio_labels_and_what_was_not_run(made: Results) -> None:
     assert cells(text, "ftml-vs")[1:] == [
         "119.1 ± 3.2",
         "60.0 ± 10.0",
+        "0.448 ± 0.075",  # of 134.0
         "3",
         "0.50",
         "200 ± 100",
@@ -120,8 +123,8 @@ def test_a_section_has_ratio_labels_and_what_was_not_run(made: Results) -> None:
         "1,000 ± 0",
         "not kept",
     ]
-    assert cells(text, "ftml+meta-sgd")[2:4] == ["not run", "0"]
-    assert cells(text, "ftml-vl")[2:5] == ["141.3", "1", "1.00"]
+    assert cells(text, "ftml+meta-sgd")[2:5] == ["not run", "", "0"]
+    assert cells(text, "ftml-vl")[2:6] == ["141.3", "1.054", "1", "1.00"]
     verdict = cells(text, "ftml-vs | ftml")
     assert verdict[2:6] == ["+0 [+0, +0]", "-16.4, within its spread", "-101.0 [-103.5, -98.5]", "3 of 3"]
     assert "excludes 0 (n = 3)" in verdict[6]
@@ -133,12 +136,57 @@ def test_costs_are_measured_ones_where_there_are_any() -> None:
     timed = make_result(Job("pose", "toe", 0), 1.0, wall=[Wall(seconds=600.0, at_once=5), Wall(seconds=60, at_once=1)])
     results = Results([timed])
     assert estimate_minutes(Job("pose", "toe", 1), results) == pytest.approx(11 / 5)
-    assert estimate_minutes(Job("pose", "ftml", 1), results) is None
+    unknown = Job("rainbow-mnist-m10", "ftml", 1)
+    assert estimate_minutes(unknown, results) is None
     guess = estimate_minutes(Job("omniglot-50way", "maml", 0), results)
     assert guess is not None
     jobs = [Job("omniglot-50way", "maml", seed) for seed in range(100)]
     assert f"{100 * guess / 60:.1f} hours" in describe_cost(jobs, results)
-    assert "not known" in describe_cost([Job("pose", "ftml", 1)], results)
+    assert "not known" in describe_cost([unknown], results)
+
+
+def test_seeds_that_settings_are_chosen_with_count_in_no_other_table() -> None:
+    choose, every = TABLES["pose-again-choose"], TABLES["pose-again-all"]
+    label, toe = "ftml-vs-sin-cos-0.1", "toe-sin-cos-1e-3"
+    assert {label, toe} <= set(choose.paper) & set(every.paper)
+    assert {job.seed for job in list_jobs([choose])} == {10}
+    losses = {0: 2.0, 1: 4.0, 10: 100.0}
+    made = [make_result(Job("pose", name, seed), loss) for name in (label, toe) for seed, loss in losses.items()]
+    totals = made[0].outcome.totals.model_copy(update={"constant_loss": 8.0})
+    made[0] = made[0].model_copy(update={"outcome": made[0].outcome.model_copy(update={"totals": totals})})
+    results = Results(made)
+    assert cells(write_section(every, results), label)[2:5] == ["3.0 ± 1.4", "0.250", "2"], (
+        "one run says its constant's"
+    )
+    assert cells(write_section(choose, results), label)[2:4] == ["100.0", "1"]
+    assert compare(every, results, label, toe, CUMULATIVE_LOSS).ours.n == 2
+    assert generate(Results([made[2]])).count(f"## {choose.heading}") == 1
+    assert f"## {choose.heading}" not in generate(Results(made[:2])), "nothing of it was run"
+
+
+def test_the_gap_is_to_the_paper_and_what_closes_it_is_a_share_of_the_first() -> None:
+    def tested(label: str, seed: int, points: float) -> Result:
+        job = Job("rainbow-mnist-offline", label, seed)
+        shots = [0, 1, 10, 20]
+        tests = [Score(shots=s, loss=1.0, loss_error=0.1, accuracy=points / 100, episodes=9) for s in shots]
+        return make_result(job, 1.0, outcome=Offline(steps=9, best_step=9, tests=tests))
+
+    first = [tested("maml-vs", seed, 60.0 + seed) for seed in (0, 1, 2)]
+    assert write_gap(Results(first)) == []
+    text = "\n".join(write_gap(Results([*first, *(tested("maml-vs-orders", seed, 70.0) for seed in range(5))])))
+    paper = (72.72 + 72.91 + 73.89 + 77.17) / 4
+    rows = [cells(line, "maml-vs") for line in text.splitlines() if line.startswith("| maml-vs |")]
+    assert [row[3:] for row in rows] == [
+        ["3", f"{paper - 61:+.2f}", ""],
+        ["5", f"{paper - 70:+.2f}", f"{100 * (1 - (paper - 70) / (paper - 61)):.0f} %"],
+    ]
+    assert "maml-vs-orders" in rows[1][1]
+
+
+def test_the_list_of_figures_says_what_is_not_drawn(made: Results) -> None:
+    text = generate(made)
+    assert "difference-to-toe" in cells(text, "Incremental Pose Prediction")[1]
+    assert "no runs" in cells(text, "Incremental Rainbow MNIST, bottom row (fixed steps)")[1]
 
 
 def test_learned_step_sizes_are_means_over_seeds() -> None:

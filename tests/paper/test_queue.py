@@ -76,6 +76,7 @@ def test_what_is_missing_is_run_and_what_is_there_is_not(
     assert [wall["at_once"] for wall in found["wall"]] == [2]
     assert found["outcome"]["totals"] == {
         "cumulative_loss": 20.0,
+        "constant_loss": None,
         "labels": 20,
         "test_labels": 200,
         "steps": 20,

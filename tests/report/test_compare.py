@@ -17,6 +17,7 @@ import anyshot
 from anyshot.errors import DataError, InputError
 from anyshot.report import compare
 from anyshot.runs.files import sealed
+from anyshot.runs.reading import read_run
 from tests.report.conftest import Written
 from tests.support.written_runs import TASKS, Events, record_of, write_run
 
@@ -153,7 +154,10 @@ def test_methods_are_told_apart_by_whatever_differs(tmp_path: Path) -> None:
         ("rainbow-digits", {"threshold": 0.5}),
         ("rainbow-digits", {"test_size": 50}),
         ("rainbow-digits", {"shuffle_tasks": False}),
+        ("rainbow-digits", {"fresh_test": True}),
         ("rainbow-digits-offline", {"order": 3}),
+        ("rainbow-digits-offline", {"order": "seed"}),
+        ("rainbow-digits-offline", {"validation_tasks": "all"}),
         ("rainbow-digits-offline", {"test_queries": 7}),
         ("rainbow-digits-offline", {"ways": 5}),
     ],
@@ -368,6 +372,39 @@ def test_a_record_without_a_rule_is_compared(tmp_path: Path) -> None:
                 folder, "maml", 0, name, change_record=lambda r, x=rule: r | {"protocol": without(r["protocol"], x)}
             )
             assert compare(folder)
+
+
+@pytest.mark.parametrize("name", ["sinusoid", "sinusoid-offline"])
+def test_a_loss_in_a_regression_is_also_a_share_of_that_of_a_constant(tmp_path: Path, name: str) -> None:
+    def with_constant(events: Any) -> Any:
+        return [one | {"constant_loss": 4.0} if one["kind"] != "trial" else one for one in events]
+
+    learner = "maml" if name.endswith("offline") else "toe"
+    for seed in (0, 1):
+        write_run(tmp_path / str(seed), learner, seed, name, change=with_constant)
+    (found,) = compare(tmp_path)
+    (row,) = found.table.to_dict("records")
+    events = [event for seed in (0, 1) for event in read_run(tmp_path / str(seed))[1] if event.kind != "trial"]
+    if name == "sinusoid":
+        losses = [[event.loss for event in read_run(tmp_path / str(seed))[1]] for seed in (0, 1)]
+        expected = np.mean([np.sum(own) / (4 * len(own)) for own in losses])
+        assert row["share_of_constant_mean"] == pytest.approx(expected)
+    else:
+        at_two = [event.loss for event in events if event.shots == 2]
+        assert row["share_of_constant_at_2_shots_mean"] == pytest.approx(np.mean(at_two) / 4)
+    assert "share of a constant's" in found.format()
+    write_run(tmp_path / "old", learner, 2, name)  # by a version that did not measure it
+    (mixed,) = compare(tmp_path)
+    assert not any("share" in column for column in mixed.table)
+
+
+def test_a_run_without_a_rule_that_was_added_later_is_of_the_same_world(tmp_path: Path) -> None:
+    write_run(tmp_path / "new", "toe", 0)
+    write_run(
+        tmp_path / "old", "toe", 1, change_record=lambda r: r | {"protocol": without(r["protocol"], "fresh_test")}
+    )
+    (found,) = compare(tmp_path)
+    assert found.table["n"].tolist() == [2]
 
 
 def test_the_kind_of_a_network_may_be_anything(tmp_path: Path) -> None:

@@ -234,12 +234,12 @@ def test_a_loss_that_changes_what_it_closes_over_does_not_spoil_its_own_run(tmp_
     assert calls
 
 
-def test_a_hyperparameter_that_was_added_later_keeps_old_folders_open(online_folder: Path, tmp_path: Path) -> None:
-    """The folder of a version whose FTML had no kl_coefficient, which is 0 by default."""
+def test_a_setting_that_was_added_later_keeps_old_folders_open(online_folder: Path, tmp_path: Path) -> None:
+    """The folder of a version without kl_coefficient of FTML and overlap of the protocol, which have defaults."""
     shutil.copytree(online_folder, tmp_path / "run")
     file = tmp_path / "run/experiment.json"
     content = unsealed(file.read_bytes())
-    del content["learner"]["hyperparameters"]["kl_coefficient"]
+    del content["learner"]["hyperparameters"]["kl_coefficient"], content["protocol"]["overlap"]
     file.write_bytes(sealed(content))
     sha256 = experiment_sha256(tmp_path / "run")
     for carrier in (*(tmp_path / "run/checkpoints").glob("*/manifest.json"), tmp_path / "run/summary.json"):
@@ -260,6 +260,8 @@ def test_a_hyperparameter_that_was_added_later_keeps_old_folders_open(online_fol
         run(other, tmp_path / "run", progress=False)
     with pytest.raises(InputError, match="kl_coefficient"):
         load_run(tmp_path / "run", learner=other.learner)
+    with pytest.raises(InputError, match=r"protocol.overlap is false there and true here"):
+        run(small_online(overlap=True), tmp_path / "run", progress=False)
 
 
 REFUSED: list[Case] = [

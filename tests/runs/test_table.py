@@ -14,6 +14,7 @@ import pytest
 from anyshot.runs.reading import read_run
 from anyshot.runs.records import Evaluation, Score, Trial
 from anyshot.runs.table import read_runs, run_table, task_table
+from tests.support.small_runs import small_online
 from tests.support.toy_runs import Stop, toy
 
 NAMES = ["ftml-vs-0", "ftml-vs-1", "maml-vs-0", "toe-0", "toe-1"]
@@ -60,9 +61,13 @@ def test_an_offline_run_has_a_row_for_each_number_of_shots(table: pd.DataFrame, 
         else:
             assert isinstance(event, Score)
             plain = event.to_json()
+            by_task = plain.pop("task_loss")
+            assert sum(by_task.values()) / len(by_task) == pytest.approx(event.loss, rel=1e-12)
             expected.append({"event": "test", **{key: plain[key] for key in plain if key != "kind"}})
+            named = {"event": "test task", "shots": event.shots}
+            expected += [{**named, "task": task, "loss": loss} for task, loss in by_task.items()]
     rows = rows_of(table, offline_folder)
-    assert len(rows) == len(expected) == 3 * 3 + 3
+    assert len(rows) == len(expected) == 3 * 3 + 3 * (1 + 2)
     for row, wanted in zip(rows, expected, strict=True):
         assert {key: row[key] for key in wanted} == wanted
         assert row["kind"] == "offline"
@@ -110,6 +115,11 @@ def test_a_row_a_run(table: pd.DataFrame, family: Path) -> None:
         labels = {event.position: event.labels for event in found}
         steps = {event.position: event.step for event in found}
         assert row["cumulative_loss"] == summary.total_loss  # type: ignore[union-attr]
+        tasks = small_online().tasks
+        tested = {name: tasks.y[rows] for name, rows in zip(tasks.task_names, tasks.test_rows, strict=True)}
+        constant = np.mean(list(tested.values()))
+        by_hand = sum(float(np.mean((tested[event.task] - constant) ** 2)) for event in found)
+        assert row["constant_loss"] == pytest.approx(by_hand, rel=1e-5)
         assert row["cumulative_loss"] == pytest.approx(np.sum([event.loss for event in found]), rel=1e-12)
         assert row["labels"] == sum(labels.values()) == summary.total_labels  # type: ignore[union-attr]
         assert row["steps"] == sum(steps.values())
@@ -131,5 +141,5 @@ def test_a_run_that_was_stopped_or_has_only_begun_has_its_rows(tmp_path: Path) -
 def test_tables_of_offline_runs_alone_are_empty(offline_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(offline_folder, tmp_path / "run")
     table = read_runs(tmp_path)
-    assert len(table) == 12
+    assert len(table) == 18
     assert len(task_table(table)) == len(run_table(table)) == 0

@@ -80,6 +80,9 @@ HUGE = 10**12
         ("rainbow-mnist", {"train_rows": 1000, "test_rows": 72}, ["train_rows + test_rows", "1071", "1000 + 72"]),
         ("contextual-miniimagenet", {"size": 85}, ["size", "4 to 84", "85"]),
         ("contextual-miniimagenet", {"test_rows": 599}, ["test_rows", "0 to 598", "599"]),
+        ("pose", {"target": "degrees"}, ["target", "turns, 10-turns, sin-cos", "degrees"]),
+        ("pose", {"target": 10}, ["target", "a word", "10"]),
+        ("pose", {"size": "128"}, ["size", "whole number", "'128'"]),
         ("pose", {"size": 513}, ["size", "8 to 512", "513"]),
         ("pose", {"train_rows": HUGE}, ["train_rows", str(HUGE)]),
         ("pose", {"test_rows": HUGE}, ["test_rows", str(HUGE)]),
@@ -107,6 +110,6 @@ def test_every_set_has_limits_that_its_defaults_keep(name: str) -> None:
     entry = CATALOGUE[name]
     entry.check_settings({})
     for setting in entry.settings():
-        for value in (-1, 10**18):
+        for value in ("-1", "") if setting == "target" else (-1, 10**18):
             with pytest.raises(InputError, match=setting):
                 entry.check_settings({setting: value})

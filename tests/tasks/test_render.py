@@ -18,6 +18,7 @@ import pytest
 from anyshot.errors import DataError, InputError
 from anyshot.tasks import render as rendering
 from anyshot.tasks.meshes import LONGEST_SIDE, Mesh
+from anyshot.tasks.pose import pose
 from anyshot.tasks.randomness import permutation
 from anyshot.tasks.render import DISTANCE, FIELD_OF_VIEW, Camera, plan_scenes, render, render_all
 
@@ -224,3 +225,22 @@ def test_the_environment_is_left_as_it_was() -> None:
     """
     environment = {name: value for name, value in os.environ.items() if name not in ("MUJOCO_GL", "PYOPENGL_PLATFORM")}
     subprocess.run([sys.executable, "-W", "error", "-c", program], env=environment, check=True)
+
+
+@pytest.mark.parametrize("target", ["turns", "10-turns", "sin-cos"])
+def test_targets_say_the_angle_that_was_drawn(target: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"object {number}" for number in range(3)]
+    meshes = [Mesh(name, CUBE.vertices, CUBE.faces) for name in names]
+    monkeypatch.setattr("anyshot.tasks.pose.read_meshes", lambda archive: meshes)
+    monkeypatch.setattr(rendering, "render", lambda mesh, camera, angles, size: np.zeros((len(angles), size, size)))
+    built = pose({"meshes": tmp_path}, 5, train_rows=3, test_rows=1, size=8, target=target)
+    y, rows = built.arrays["y"], np.concatenate([built.arrays["train_rows"], built.arrays["test_rows"]], axis=1)
+    assert y.dtype == np.float32
+    for of_object, scene in zip(rows, plan_scenes(names, 4, 5), strict=True):
+        found = y[of_object]
+        angles = {
+            "turns": lambda y: 2 * np.pi * y[:, 0],
+            "10-turns": lambda y: 2 * np.pi * y[:, 0] / 10,
+            "sin-cos": lambda y: np.arctan2(y[:, 0], y[:, 1]) % (2 * np.pi),
+        }[target](found.astype(float))
+        np.testing.assert_allclose(angles, scene.angles, atol=2e-6)

@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Float, PyTree
 
 from anyshot.adaptation.gradient import Parameters, gradient, mean_loss
+from anyshot.adaptation.layers import mark_adapted
 from anyshot.adaptation.losses import Loss, cross_entropy
 from anyshot.errors import InputError
 from anyshot.inputs import check_labels, check_positive, is_known
@@ -29,8 +30,10 @@ class Update(eqx.Module):
         second_order: whether the meta-gradient sees that the inner gradient depends on θ (first-order MAML: False).
         rematerialise: compute each step's intermediate values again in the backward pass instead of keeping them, so
             that memory does not grow with `steps`.
+        fixed_layers: how many layers of the model, the first ones, are not adapted; see `mark_adapted`.
 
-    A model is any callable PyTree that maps one example to one output; its floating-point arrays are adapted.
+    A model is any callable PyTree that maps one example to one output; its floating-point arrays are adapted, but for
+    those of fixed layers.
 
     >>> from anyshot.rates import Scaled
     >>> from anyshot.adaptation import squared_error
@@ -47,6 +50,7 @@ class Update(eqx.Module):
     clip: float | None = eqx.field(static=True, default=10.0)
     second_order: bool = eqx.field(static=True, default=True)
     rematerialise: bool = eqx.field(static=True, default=False)
+    fixed_layers: int = eqx.field(static=True, default=0)
 
     def __check_init__(self) -> None:
         if not callable(self.loss):
@@ -57,6 +61,8 @@ class Update(eqx.Module):
             raise InputError(
                 f"steps must be a whole number of at least 1, got {self.steps!r}; zero shots leaves a model unchanged"
             )
+        if type(self.fixed_layers) is not int or self.fixed_layers < 0:
+            raise InputError(f"fixed_layers must be a whole number of at least 0, got {self.fixed_layers!r}")
         if self.clip is not None:
             check_positive("clip", self.clip)
 
@@ -70,11 +76,14 @@ class Update(eqx.Module):
         alpha = jax.tree.map(jnp.asarray, rate(shots.count))
         shots = lax.stop_gradient(shots.without_padding_content())
         theta, rest = eqx.partition(model, eqx.is_inexact_array)
+        adapted = mark_adapted(model, self.fixed_layers)
 
         def step(theta: Parameters, _: None) -> tuple[Parameters, None]:
             g = gradient(theta, rest, self.loss, shots)
             if not self.second_order:
                 g = lax.stop_gradient(g)
+            if self.fixed_layers:  # the meta-gradient still sees that the others depend on them
+                g = jax.tree.map(lambda leaf, moves: leaf if moves else jnp.zeros_like(leaf), g, adapted)
             if self.clip is not None:
                 g = clipped(g, self.clip)
             return descend(theta, alpha, g), None

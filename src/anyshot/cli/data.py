@@ -75,15 +75,16 @@ def fetch(
     print(f"{name}: {counts}, fingerprint {fingerprint}{published}")
 
 
-def _parse_settings(settings: tuple[str, ...]) -> dict[str, int]:
-    chosen: dict[str, int] = {}
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, int | str]:
+    chosen: dict[str, int | str] = {}
     for text in settings:
         setting, equals, value = text.partition("=")
-        if not (setting and equals and re.fullmatch(r"-?[0-9]{1,20}", value)):
-            raise InputError(f"--set takes NAME=VALUE with a whole number, such as size=42, got {text[:100]!r}")
+        number = re.fullmatch(r"-?[0-9]{1,20}", value)
+        if not (setting and equals and (number or re.fullmatch(r"[a-z0-9-]{1,20}", value))):
+            raise InputError(f"--set takes NAME=VALUE with a number or a word, such as size=42, got {text[:100]!r}")
         if setting in chosen:
             raise InputError(f"--set has {setting} twice; give it once")
-        chosen[setting] = int(value)
+        chosen[setting] = int(value) if number else value
     return chosen
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,14 +12,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.adaptation import GaussianWeights, MetaObjective, Update, remeasure
+from anyshot.adaptation.layers import mark_adapted
 from anyshot.errors import InputError
 from anyshot.learners.learner import Drawn, Want, wanted
 from anyshot.learners.network_learner import Hyperparameters, NetworkLearner, check_number
 from anyshot.limits import check_whole
-from anyshot.rates import Rate
+from anyshot.rates import ClosedForm, Rate
 from anyshot.shots import Shots
 
 MOST_INNER_STEPS = 10_000
+MOST_LAYERS = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +36,10 @@ class FTMLHyperparameters(Hyperparameters):
         eta: the initial value of a learned scaling factor.
         kl_coefficient: the weight of meta-regularisation, which is the KL divergence summed over all weights. With 0
             there is none, and weights are numbers instead of Gaussians.
+        fixed_layers: how many layers, the first ones, are not adapted to a task; they are only meta-learned. A layer
+            is a weight with its bias.
+        kl_layers: the layers that meta-regularisation is for: "all", or "fixed" as in Yin et al. Weights of the others
+            are then numbers.
         batching: how the tasks of a meta-batch are computed: "together", "in turn", or "auto" to suit the device.
     """
 
@@ -42,6 +49,8 @@ class FTMLHyperparameters(Hyperparameters):
     second_order: bool = True
     eta: float = 1.0
     kl_coefficient: float = 0.0
+    fixed_layers: int = 0
+    kl_layers: Literal["all", "fixed"] = "all"
     batching: Literal["auto", "together", "in turn"] = "auto"
 
     def __post_init__(self) -> None:
@@ -52,6 +61,11 @@ class FTMLHyperparameters(Hyperparameters):
             check_number("inner_clip", self.inner_clip)
         check_number("eta", self.eta)
         check_number("kl_coefficient", self.kl_coefficient, zero=True)
+        check_whole("fixed_layers", self.fixed_layers, 0, MOST_LAYERS)
+        if self.kl_layers not in ("all", "fixed"):
+            raise InputError(f"kl_layers must be 'all' or 'fixed', got {self.kl_layers!r}")
+        if self.kl_layers == "fixed" and not self.fixed_layers:
+            raise InputError("kl_layers is 'fixed', but fixed_layers is 0; give at least 1, or kl_layers 'all'")
         if not isinstance(self.second_order, bool):
             raise InputError(f"second_order must be True or False, got {self.second_order!r}")
         check_batching(self.batching)
@@ -79,6 +93,13 @@ class FTML(NetworkLearner):
     hyper: FTMLHyperparameters = eqx.field(static=True)
     rule: type[Rate] = eqx.field(static=True)
 
+    def __check_init__(self) -> None:
+        if self.hyper.fixed_layers and self.rule is ClosedForm:
+            raise InputError(
+                f"{self.name} measures the gradient of all weights, so fixed_layers must be 0, got "
+                f"{self.hyper.fixed_layers}"
+            )
+
     @property
     def wants(self) -> frozenset[Want]:
         """Episodes."""
@@ -97,7 +118,14 @@ class FTML(NetworkLearner):
     @property
     def update_procedure(self) -> Update:
         """The update procedure U."""
-        return Update(self.spec.loss, self.hyper.inner_steps, self.hyper.inner_clip, self.hyper.second_order)
+        hyper = self.hyper
+        return Update(
+            self.spec.loss,
+            hyper.inner_steps,
+            hyper.inner_clip,
+            hyper.second_order,
+            fixed_layers=hyper.fixed_layers,
+        )
 
     @property
     def objective(self) -> MetaObjective:
@@ -108,7 +136,9 @@ class FTML(NetworkLearner):
         """Random weights and the rule's initial values."""
         hyper, max_shots = self.hyper, self.spec.problem.max_shots
         model = self.make_model(key)
-        weights = GaussianWeights(model) if hyper.kl_coefficient else model
+        fixed = jax.tree.map(operator.not_, mark_adapted(model, hyper.fixed_layers))
+        fixed = fixed if hyper.kl_layers == "fixed" else None
+        weights = GaussianWeights(model, random=fixed) if hyper.kl_coefficient else model
         rate = self.rule.initial(model, inner_rate=hyper.inner_rate, eta=hyper.eta, max_shots=max_shots)
         return FTMLState(weights, rate, self.init_optimiser((weights, rate)))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from anyshot.networks.mlp import MLP
     from anyshot.networks.pose import PoseRegressor
     from anyshot.networks.siamese import Siamese
+    from anyshot.networks.stacked import StackedPairs
 
 __all__ = [
     "MLP",
@@ -25,6 +26,7 @@ __all__ = [
     "NetworkFactory",
     "PoseRegressor",
     "Siamese",
+    "StackedPairs",
     "convolve",
     "leaky_relu",
     "make_network",
@@ -43,6 +45,7 @@ __getattr__ = lazy_getattr(
         "mlp": ("MLP",),
         "pose": ("PoseRegressor",),
         "siamese": ("Siamese",),
+        "stacked": ("StackedPairs",),
     },
 )
 

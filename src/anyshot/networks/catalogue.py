@@ -18,6 +18,9 @@ NETWORKS = Registry(
         "siamese": Entry(
             "one trunk for both images, for pairs of images (appendix D.3)", "anyshot.networks.siamese:make_siamese"
         ),
+        "stacked": Entry(
+            "the layers of siamese on both images stacked along channels", "anyshot.networks.stacked:make_stacked"
+        ),
         "pose": Entry("conv4 at half the size, for grey images", "anyshot.networks.pose:make_pose"),
         "mlp": Entry("linear layers, for vectors; it flattens anything else", "anyshot.networks.mlp:make_mlp"),
     },

@@ -10,20 +10,23 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Key, PyTree, Shaped
 
-from anyshot.networks.layers import Linear
+from anyshot.networks.layers import Linear, leaky_relu
 
 
 class Memory(eqx.Module):
     """MANN's network (appendix D): features of image and label, a GRU over the shots, a linear head on its summary.
 
     A shot is the features of its input joined with the embedding of its label; the GRU's state after the last shot is
-    the summary, and zeros before the first. The head sees the summary joined with the features of the query.
+    the summary, and zeros before the first. The head sees the summary joined with the features of the query. A linear
+    head adds up what it sees in both, so that shots shift the outputs of all queries alike; with a hidden layer before
+    it, what the shots change may depend on the query.
 
     Args:
         features: one input -> `width` numbers; shots and queries share it.
         outputs: number of classes, or of components of a target.
         classification: whether labels are classes, which are embedded by a table; targets are by a linear layer.
         width: of the features, the embedding and the summary.
+        hidden: units of a hidden layer with a leaky ReLU before the head; 0 for none, as in the paper.
         key: draws the initial weights.
 
     >>> from anyshot.networks import MLP
@@ -37,6 +40,7 @@ class Memory(eqx.Module):
     features: Callable[[Any], Float[Array, " width"]]
     embedding: Linear  # of a class as a unit vector, or of a target
     gru: eqx.nn.GRUCell
+    hidden: Linear | None
     head: Linear
     classes: int | None = eqx.field(static=True)
 
@@ -46,6 +50,7 @@ class Memory(eqx.Module):
         outputs: int,
         classification: bool,
         width: int = 256,
+        hidden: int = 0,
         *,
         key: Key[Array, ""],
     ):
@@ -53,7 +58,12 @@ class Memory(eqx.Module):
         self.features = features
         self.embedding = Linear(outputs, width, key=of_embedding)
         self.gru = eqx.nn.GRUCell(2 * width, width, key=of_gru)
-        self.head = Linear(2 * width, outputs, key=of_head)
+        if hidden:
+            of_hidden, of_head = jax.random.split(of_head)
+            self.hidden = Linear(2 * width, hidden, key=of_hidden)
+        else:
+            self.hidden = None
+        self.head = Linear(hidden or 2 * width, outputs, key=of_head)
         self.classes = outputs if classification else None
 
     def summary(
@@ -74,7 +84,8 @@ class Memory(eqx.Module):
 
     def __call__(self, summary: Float[Array, " width"], x: PyTree[Shaped[Array, "..."]]) -> Float[Array, " outputs"]:
         """Outputs for one query."""
-        return self.head(jnp.concatenate([summary, self.features(x)]))
+        both = jnp.concatenate([summary, self.features(x)])
+        return self.head(both if self.hidden is None else leaky_relu(self.hidden(both)))
 
     def _embedded(self, y: Shaped[Array, "..."]) -> Float[Array, " width"]:
         if self.classes is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
@@ -9,6 +11,8 @@ from anyshot.errors import InputError
 from anyshot.networks.batched import Batched
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
 from anyshot.networks.sizes import check_convolutions, check_shape
+
+Trunk = tuple[tuple[Convolution, Convolution], tuple[Convolution, Convolution]]
 
 
 class Siamese(Batched):
@@ -26,7 +30,7 @@ class Siamese(Batched):
     (2,)
     """
 
-    trunk: tuple[tuple[Convolution, Convolution], tuple[Convolution, Convolution]]
+    trunk: Trunk
     head: Linear
 
     def __init__(
@@ -37,28 +41,43 @@ class Siamese(Batched):
         *,
         key: Key[Array, ""],
     ):
-        check_convolutions(channels)
-        keys = jax.random.split(key, 5)
         height, width, channels_in = image
-        if min(height, width) < 4:
-            raise InputError(f"siamese pools twice and needs images of at least 4x4 pixels, got {height}x{width}")
-        self.trunk = (
-            (Convolution(channels_in, channels, key=keys[0]), Convolution(channels, channels, key=keys[1])),
-            (Convolution(channels, channels, key=keys[2]), Convolution(channels, channels, key=keys[3])),
-        )
+        *of_trunk, of_head = jax.random.split(key, 5)
+        self.trunk = make_trunk("siamese", image, channels_in, channels, of_trunk)
         embedding = (height // 4) * (width // 4) * channels
-        self.head = Linear(2 * embedding, outputs, key=keys[4])
+        self.head = Linear(2 * embedding, outputs, key=of_head)
 
     def for_shots(
         self, x: Shaped[Array, "n 2 h w c"], count: Int[Array, ""] | None = None
     ) -> Float[Array, "n outputs"]:
         """Logits for many ordered pairs (reference, query), of which only the first `count` matter."""
-        h = as_float(x).reshape(-1, *x.shape[2:])
-        for block in self.trunk:
-            for convolution in block:
-                h = leaky_relu(convolution.for_shots(h, None if count is None else 2 * count))
-            h = jax.vmap(max_pool)(h)
+        images = as_float(x).reshape(-1, *x.shape[2:])
+        h = apply_trunk(self.trunk, images, None if count is None else 2 * count)
         return jax.vmap(self.head)(h.reshape(x.shape[0], -1))
+
+
+def make_trunk(
+    name: str, image: tuple[int, int, int], channels_in: int, channels: int, keys: Sequence[Key[Array, ""]]
+) -> Trunk:
+    """Two convolutions and two more, with random weights; a network of this name pools after each two."""
+    check_convolutions(channels)
+    if min(image[:2]) < 4:
+        raise InputError(f"{name} pools twice and needs images of at least 4x4 pixels, got {image[0]}x{image[1]}")
+    return (
+        (Convolution(channels_in, channels, key=keys[0]), Convolution(channels, channels, key=keys[1])),
+        (Convolution(channels, channels, key=keys[2]), Convolution(channels, channels, key=keys[3])),
+    )
+
+
+def apply_trunk(
+    trunk: Trunk, h: Float[Array, "n h w c"], count: Int[Array, ""] | None
+) -> Float[Array, "n i j channels"]:
+    """The convolutions with leaky ReLU, and a pool after each two, for many images, of which `count` matter."""
+    for block in trunk:
+        for convolution in block:
+            h = leaky_relu(convolution.for_shots(h, count))
+        h = jax.vmap(max_pool)(h)
+    return h
 
 
 def make_siamese(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64) -> Siamese:

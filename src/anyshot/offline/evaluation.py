@@ -25,7 +25,8 @@ ROUNDS_PER_CALL = 5  # of the compiled function
 class Scores(eqx.Module):
     """The result of a test: for each number of shots, means over episodes and their standard errors.
 
-    Accuracy and its error are NaN in a regression.
+    Accuracy and its error are NaN in a regression. `task_accuracy` and `task_loss` are those of each test task, in the
+    order of the test tasks; None if an episode is of classes that are drawn, and not of a task.
     """
 
     shots: tuple[int, ...]
@@ -34,6 +35,8 @@ class Scores(eqx.Module):
     loss: Float[np.ndarray, " shots"]
     loss_error: Float[np.ndarray, " shots"]
     episodes: int
+    task_accuracy: Float[np.ndarray, "tasks shots"] | None = None
+    task_loss: Float[np.ndarray, "tasks shots"] | None = None
 
 
 def evaluate(
@@ -64,7 +67,8 @@ def evaluate(
     while True:
         first = jnp.asarray(ROUNDS_PER_CALL * len(found), jnp.int32)
         found.append(jax.device_get(compiled_rounds(loop, tests, learner, key, first)))
-        accuracy, loss = (np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True))
+        by_task = [np.concatenate(parts).astype(np.float64) for parts in zip(*found, strict=True)]
+        accuracy, loss = (values.mean(axis=1) for values in by_task)
         rounds = len(loss)
         count_episodes(rounds * each)
         with np.errstate(all="ignore"):  # of a model that has diverged; the caller checks whether losses are finite
@@ -72,15 +76,23 @@ def evaluate(
             wide = 100 * (errors[0] if loop.classification else errors[1] / np.abs(loss.mean(axis=0)))
         certain = rounds >= MIN_ROUNDS and bool(np.all(wide <= protocol.standard_error))
         if certain or rounds * each >= protocol.max_episodes:
+            task_accuracy, task_loss = (None if loop.protocol.ways else values.mean(axis=0) for values in by_task)
             return Scores(
-                protocol.test_shots, accuracy.mean(axis=0), errors[0], loss.mean(axis=0), errors[1], rounds * each
+                protocol.test_shots,
+                accuracy.mean(axis=0),
+                errors[0],
+                loss.mean(axis=0),
+                errors[1],
+                rounds * each,
+                task_accuracy,
+                task_loss,
             )
 
 
 def some_rounds(
     loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""], first: Int[Array, ""]
-) -> tuple[Float[Array, "rounds shots"], Float[Array, "rounds shots"]]:
-    """Accuracy and loss of `ROUNDS_PER_CALL` rounds of episodes, from round number `first` on."""
+) -> tuple[Float[Array, "rounds tasks shots"], Float[Array, "rounds tasks shots"]]:
+    """Accuracy and loss of each episode of `ROUNDS_PER_CALL` rounds, from round number `first` on."""
     keys = jax.vmap(lambda number: jax.random.fold_in(key, number))(first + jnp.arange(ROUNDS_PER_CALL))
     return jax.lax.map(lambda one: _round(loop, tests, learner, one), keys)
 
@@ -91,7 +103,7 @@ def try_out(
     """Mean accuracy and loss for each number of shots, over at least `episodes` episodes."""
     rounds = -(-episodes // _tasks_a_round(tests))
     accuracy, loss = jax.lax.map(lambda one: _round(loop, tests, learner, one), jax.random.split(key, rounds))
-    return jnp.mean(accuracy, axis=0), jnp.mean(loss, axis=0)
+    return jnp.mean(accuracy, axis=(0, 1)), jnp.mean(loss, axis=(0, 1))
 
 
 def _tasks_a_round(tests: Draw) -> int:
@@ -100,7 +112,7 @@ def _tasks_a_round(tests: Draw) -> int:
 
 def _round(
     loop: OfflineLoop, tests: Draw, learner: PyTree[Any], key: Key[Array, ""]
-) -> tuple[Float[Array, " shots"], Float[Array, " shots"]]:
+) -> tuple[Float[Array, "tasks shots"], Float[Array, "tasks shots"]]:
     """Accuracy and loss of one episode of each task, tested with its first s shots for each s in `test_shots`."""
     tasks, shots = _tasks_a_round(tests), jnp.asarray(tests.protocol.test_shots, jnp.int32)
     state, static = eqx.partition(learner, eqx.is_array)
@@ -120,7 +132,7 @@ def _round(
     accuracy, loss = jax.lax.map(
         of_task, (keys, jnp.arange(tasks)), batch_size=min(tasks, tests.protocol.tasks_per_update)
     )
-    return jnp.mean(accuracy, axis=0), jnp.mean(loss, axis=0)
+    return accuracy, loss
 
 
 def _tested(loop: OfflineLoop, learner: PyTree[Any], one: Episodes) -> tuple[Float[Array, ""], Float[Array, ""]]:

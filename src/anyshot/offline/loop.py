@@ -1,4 +1,4 @@
-"""Meta-training as one compiled function: rounds of updates on training tasks, and trials on validation tasks.
+"""Meta-training as one compiled function: rounds of updates on training tasks, and trials to validate them.
 
 The state with the best score in a trial is kept, and is tested in the end. Training stops when all steps are used, or
 after a number of trials (the patience) without a better score.
@@ -48,7 +48,7 @@ class OfflineState(eqx.Module):
 class Trained(NamedTuple):
     """The result of one round. Accuracy and loss have a value for each number of shots.
 
-    Accuracy is NaN in a regression. Without validation tasks both are NaN.
+    Accuracy is NaN in a regression. Without validation both are NaN.
     """
 
     round: Int[Array, ""]
@@ -95,7 +95,7 @@ class OfflineLoop(eqx.Module):
         if not self.learner.wants:
             return jnp.asarray(True)
         stale = state.rounds - state.best_round >= self.protocol.patience
-        return (state.rounds >= self.protocol.rounds) | (stale & (self.protocol.validation_tasks > 0))
+        return (state.rounds >= self.protocol.rounds) | (stale & self.protocol.validates)
 
     def run(
         self, split: Split, state: OfflineState, key: Key[Array, ""], rounds: Int[Array, ""]

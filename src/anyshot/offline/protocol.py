@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from anyshot.errors import InputError
-from anyshot.limits import MOST_SIZE, MOST_STEPS, MOST_STEPS_AT_ONCE, check_whole
+from anyshot.limits import MOST_SIZE, MOST_STEPS, MOST_STEPS_AT_ONCE, check_whole, is_number
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,17 @@ class OfflineProtocol:
         tasks_per_update: tasks in a meta-batch.
         min_shots: in training, K is uniform over min_shots..max_shots. With min_shots = max_shots this is classic MAML.
         max_shots: M, the largest number of shots in training.
+        zero_shot_share: the share of training episodes that have no shot; the others have 1..max_shots. None means that
+            zero shots are as likely as any other number.
         queries: datapoints that validate an episode in training.
         ways: the number of classes in an episode, for a task set of classes. Shots, queries and test queries are then
             counted for each class. None for a task set whose tasks have labels of their own.
-        order: the seed of a random order of the tasks, which decides what is trained and tested on. It is the same for
-            all runs. None means the order of the task set.
+        order: the seed of a random order of the tasks, which decides what is trained and tested on. A number is the
+            same order for all runs; "seed" is the run's own seed. None means the order of the task set.
         train_tasks: the number of tasks for training, the first ones; None means as many as the task set says.
         validation_tasks: how many of these, the last ones, are set aside to decide when to stop. With 0, training uses
-            all steps, and its final state is tested.
+            all steps, and its final state is tested. With "all", all of them train, and their test rows, which are not
+            trained on, decide.
         validation_episodes: the smallest number of episodes in a trial, for each number of shots.
         test_tasks: the number of test tasks, which follow the training tasks; None means all the others.
         test_shots: the numbers of shots to test. One above max_shots is adapted to with the step size of max_shots.
@@ -46,11 +49,12 @@ class OfflineProtocol:
     tasks_per_update: int = 25
     min_shots: int = 0
     max_shots: int = 20
+    zero_shot_share: float | None = None
     queries: int = 20
     ways: int | None = None
-    order: int | None = None
+    order: int | Literal["seed"] | None = None
     train_tasks: int | None = None
-    validation_tasks: int = 4
+    validation_tasks: int | Literal["all"] = 4
     validation_episodes: int = 200
     test_tasks: int | None = None
     test_shots: tuple[int, ...] = (0, 1, 10, 20)
@@ -65,14 +69,24 @@ class OfflineProtocol:
         for name in ("tasks_per_update", "max_shots", "queries", "test_queries"):
             check_whole(name, getattr(self, name), 1, MOST_SIZE)
         check_whole("min_shots", self.min_shots, 0, MOST_SIZE)
-        check_whole("validation_tasks", self.validation_tasks, 0, MOST_STEPS)
-        for name, smallest in {"ways": 2, "order": 0, "train_tasks": 1, "test_tasks": 1}.items():
+        _check_whole_or("validation_tasks", self.validation_tasks, "all")
+        if self.order is not None:
+            _check_whole_or("order", self.order, "seed")
+        for name, smallest in {"ways": 2, "train_tasks": 1, "test_tasks": 1}.items():
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), smallest, MOST_STEPS)
         if self.steps % self.steps_per_trial:
             raise InputError(f"steps must be a multiple of steps_per_trial {self.steps_per_trial}, got {self.steps}")
         if self.min_shots > self.max_shots:
             raise InputError(f"min_shots must be at most max_shots {self.max_shots}, got {self.min_shots}")
+        if self.zero_shot_share is not None:
+            if not (is_number(self.zero_shot_share) and 0 <= self.zero_shot_share <= 1):
+                raise InputError(f"zero_shot_share must be a number from 0 to 1, or None, got {self.zero_shot_share!r}")
+            if self.min_shots:
+                raise InputError(
+                    f"zero_shot_share needs min_shots 0, got zero_shot_share {self.zero_shot_share} and min_shots "
+                    f"{self.min_shots}"
+                )
         if not isinstance(self.test_shots, tuple) or not self.test_shots:
             raise InputError(
                 f"test_shots must be the numbers of shots to test, such as (0, 1, 10, 20), got {self.test_shots!r}"
@@ -81,8 +95,7 @@ class OfflineProtocol:
             check_whole("test_shots", shots, 0, MOST_SIZE)
         if list(self.test_shots) != sorted(set(self.test_shots)):
             raise InputError(f"test_shots must be rising, each number once, got {self.test_shots}")
-        number = isinstance(self.standard_error, (int, float)) and not isinstance(self.standard_error, bool)
-        if not (number and 0 < self.standard_error < math.inf):
+        if not (is_number(self.standard_error) and 0 < self.standard_error < math.inf):
             raise InputError(f"standard_error must be a positive, finite number, got {self.standard_error!r}")
 
     @property
@@ -94,3 +107,14 @@ class OfflineProtocol:
     def rounds(self) -> int:
         """The largest number of rounds. Each is `steps_per_trial` meta-updates and a trial."""
         return self.steps // self.steps_per_trial
+
+    @property
+    def validates(self) -> bool:
+        """Whether there is something to validate on, so that training may stop before all steps are used."""
+        return self.validation_tasks != 0
+
+
+def _check_whole_or(name: str, value: object, word: str) -> None:
+    """Refuse what is neither a whole number in the range of steps nor this word."""
+    if value != word and (type(value) is not int or not 0 <= value <= MOST_STEPS):
+        raise InputError(f"{name} must be a whole number from 0 to {MOST_STEPS:,}, or {word!r}, got {value!r}")

@@ -18,11 +18,12 @@ from anyshot.tasks.rows import PARTS
 
 
 class Split(eqx.Module):
-    """The tasks of an experiment in three parts. A task is in one of them only.
+    """The tasks of an experiment in three parts. A task is in one of them only, unless the training tasks validate.
 
     Args:
         train: tasks to learn from.
-        validation: tasks that decide when to stop; None if there are none.
+        validation: tasks that decide when to stop: others, or the training tasks themselves, whose test rows are then
+            asked for; None if there are none.
         test: tasks that are not used until the end.
     """
 
@@ -31,7 +32,8 @@ class Split(eqx.Module):
     test: TaskSet
 
     def __check_init__(self) -> None:
-        parts = {"train": self.train, "validation": self.validation, "test": self.test}
+        others = None if self.validation is self.train else self.validation
+        parts = {"train": self.train, "validation": others, "test": self.test}
         seen: dict[str, str] = {}
         for part, tasks in parts.items():
             for name in tasks.task_names if tasks is not None else ():
@@ -39,8 +41,14 @@ class Split(eqx.Module):
                     raise InputError(f"task {name!r} is in {seen[name]} and in {part}; it may be in one of them only")
 
 
-def split_for(tasks: TaskSet, protocol: OfflineProtocol) -> Split:
-    """Split a task set as a protocol says. Raises `InputError` if the task set is too small, or of the wrong kind."""
+def split_for(tasks: TaskSet, protocol: OfflineProtocol, seed: int | None = None) -> Split:
+    """Split a task set as a protocol says. Raises `InputError` if the task set is too small, or of the wrong kind.
+
+    Args:
+        tasks: the task set.
+        protocol: the rules.
+        seed: of the run, which is the order of the tasks if the protocol says so.
+    """
     train = tasks.train_tasks if protocol.train_tasks is None else protocol.train_tasks
     if not 0 < train < tasks.num_tasks:
         raise InputError(
@@ -51,29 +59,36 @@ def split_for(tasks: TaskSet, protocol: OfflineProtocol) -> Split:
         raise InputError(
             f"train_tasks {train} and test_tasks {test} overlap: {tasks.name} has {tasks.num_tasks} tasks in all"
         )
-    if protocol.validation_tasks >= train:
-        raise InputError(
-            f"validation_tasks must be less than the {train} tasks to train on, got {protocol.validation_tasks}"
-        )
-    learned = train - protocol.validation_tasks
-    order = (
-        range(tasks.num_tasks)
-        if protocol.order is None
-        else permutation(tasks.num_tasks, protocol.order, "offline").tolist()
-    )
+    others = 0 if protocol.validation_tasks == "all" else protocol.validation_tasks
+    if others >= train:
+        raise InputError(f"validation_tasks must be less than the {train} tasks to train on, got {others}")
+    order, learned = _order_tasks(tasks.num_tasks, protocol, seed), train - others
+    trained = tasks.select(order[:learned])
+    validation = trained if protocol.validation_tasks == "all" else None
     split = Split(
-        tasks.select(order[:learned]),
-        tasks.select(order[learned:train]) if protocol.validation_tasks else None,
+        trained,
+        tasks.select(order[learned:train]) if others else validation,
         tasks.select(order[train : train + test]),
     )
     _check_fits(tasks, split, protocol)
     return split
 
 
+def _order_tasks(count: int, protocol: OfflineProtocol, seed: int | None) -> list[int]:
+    number = seed if protocol.order == "seed" else protocol.order
+    if number is None:
+        if protocol.order == "seed":
+            raise InputError("order is 'seed', so the seed of the run is needed to split the tasks")
+        return list(range(count))
+    return [int(task) for task in permutation(count, number, "offline")]
+
+
 def _check_fits(tasks: TaskSet, split: Split, protocol: OfflineProtocol) -> None:
     if isinstance(tasks, ClassTasks) != (protocol.ways is not None):
         need = "needs ways, such as 5" if protocol.ways is None else "has labels of its own, so ways must be None"
         raise InputError(f"ways is {protocol.ways}, but {tasks.name} {need}")
+    if protocol.validation_tasks == "all" and protocol.ways is not None:
+        raise InputError(f"validation_tasks is 'all', but a class of {tasks.name} has no test rows to validate on")
     parts = {"train": split.train, "validation": split.validation, "test": split.test}
     for part, some in parts.items():
         if some is not None and protocol.ways is not None and protocol.ways > some.num_tasks:
@@ -142,13 +157,20 @@ class Draw(eqx.Module):
     def training(self, key: Key[Array, ""]) -> Episodes:
         """Draw a meta-batch: tasks uniform with replacement, K uniform over min_shots..max_shots.
 
+        With `zero_shot_share` K is 0 with that probability, and else uniform over 1..max_shots.
+
         On pairs K may be odd, because a test may have one shot. The last pair is then of one class as often as of two.
         """
         protocol = self.protocol
         of_tasks, of_shots, of_episodes = jax.random.split(key, 3)
         shape = (protocol.tasks_per_update,)
         tasks = jax.random.randint(of_tasks, shape, 0, self.tasks.num_tasks)
-        shots = jax.random.randint(of_shots, shape, protocol.min_shots, protocol.max_shots + 1)
+        if protocol.zero_shot_share is None:
+            shots = jax.random.randint(of_shots, shape, protocol.min_shots, protocol.max_shots + 1)
+        else:
+            of_number, of_zero = jax.random.split(of_shots)
+            zero = jax.random.bernoulli(of_zero, protocol.zero_shot_share, shape)
+            shots = jnp.where(zero, 0, jax.random.randint(of_number, shape, 1, protocol.max_shots + 1))
         return jax.vmap(self.episode)(jax.random.split(of_episodes, protocol.tasks_per_update), tasks, shots)
 
     def _shots(self, rows: Any, count: Any) -> Shots:

@@ -30,8 +30,9 @@ from anyshot.online.stream import HasCapacities, Stream
 from anyshot.rounds import all_finite, run_rounds
 from anyshot.shots import Shots
 
-# The key of an evaluation draws its shots. Folded with these numbers, it draws the memory and the borrowed datapoints.
-RECALL, BORROW = 1, 2
+# The key of an evaluation draws its shots. Folded with these numbers, it draws the memory, the borrowed datapoints and
+# fresh test data.
+RECALL, BORROW, TEST = 1, 2, 3
 TestSet = tuple[PyTree[Array], PyTree[Array]]  # inputs and labels
 Draw = Callable[[Any], tuple[Drawn, Key[Array, ""]]]  # from a step's key, or from what was drawn for it before
 
@@ -158,7 +159,7 @@ class OnlineLoop(eqx.Module):
         if rules.borrow:
             of_borrowing = jax.random.fold_in(of_evaluation, BORROW)
             adapted_on = fill_missing_classes(stream, buffer.received, state.position, support, of_borrowing)
-        expected, test_set = None, stream.test_set(state.position)
+        expected, test_set = None, stream.test_set(state.position, self.test_key(of_evaluation))
         if self.learner.observes():
             upcoming = self.look_ahead(stream, state.position, buffer.received[state.position]).x
             loss, right, expected = self.evaluate_ahead(learner, adapted_on, test_set, upcoming)
@@ -252,6 +253,10 @@ class OnlineLoop(eqx.Module):
         )
         arrays, metrics = lax.cond(learning, updates, lambda arrays: (arrays, none), arrays)
         return eqx.combine(arrays, static), metrics
+
+    def test_key(self, key: Key[Array, ""]) -> Key[Array, ""] | None:
+        """The key that draws fresh test data, from that of an evaluation; None if the test data stays the same."""
+        return jax.random.fold_in(key, TEST) if self.protocol.fresh_test else None
 
     def evaluate(
         self, learner: PyTree[Any], support: Shots, test_set: TestSet

@@ -33,8 +33,9 @@ class OnlineProtocol:
             comparison with ProtoNet).
         batch_size: datapoints in a batch of several tasks (TOE, A-GEM, ProtoNet's memory).
         memory_per_task: datapoints that are remembered of each earlier task (A-GEM, ProtoNet).
-        test_size: datapoints to evaluate on. They are never used for learning, and they are the same at each
-            evaluation of a task.
+        test_size: datapoints to evaluate on. They are never used for learning.
+        fresh_test: whether each evaluation draws test_size of the task's test data anew. By default they are drawn
+            once, and are the same at each evaluation of a task.
         num_tasks: the number of tasks in the stream; None means all tasks of the task set.
         shuffle_tasks: whether the tasks come in random order, or in the order of the task set.
         pretrain_tasks: the number of tasks at the beginning of the stream that are there with all their data, for
@@ -60,6 +61,7 @@ class OnlineProtocol:
     batch_size: int = 500
     memory_per_task: int = 50
     test_size: int = 100
+    fresh_test: bool = False
     num_tasks: int | None = None
     shuffle_tasks: bool = True
     pretrain_tasks: int = 0
@@ -78,7 +80,7 @@ class OnlineProtocol:
         check_whole("max_steps", self.max_steps, 1, MOST_STEPS)
         check_whole("pretrain_tasks", self.pretrain_tasks, 0, MOST_STEPS)
         check_whole("pretrain_steps", self.pretrain_steps, 0, MOST_STEPS)
-        for name in ("advance", "overlap", "borrow", "shuffle_tasks"):
+        for name in ("advance", "overlap", "borrow", "fresh_test", "shuffle_tasks"):
             if not isinstance(getattr(self, name), bool):
                 raise InputError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if isinstance(self.threshold, bool) or not isinstance(self.threshold, (int, float)):

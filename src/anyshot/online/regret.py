@@ -48,7 +48,7 @@ def losses_in_hindsight(
     received: Int[Array, " n"],
     rounds: Int[Array, " n"],
 ) -> Float[Array, " n"]:
-    """The losses of a fixed learner at the evaluations of a run, with the same shots.
+    """The losses of a fixed learner at the evaluations of a run, with the same shots and test data.
 
     Args:
         loop: the learner and its protocol.
@@ -67,6 +67,7 @@ def losses_in_hindsight(
         buffer = Buffer(counts, jnp.zeros_like(counts), jnp.zeros((), jnp.int32))
         all_labels = loop.learner.uses_all_labels
         places = buffer.draw_support(Sizes.of(stream), loop.protocol, position, of_evaluation, all_labels)
-        return loop.evaluate(learner, stream.look_up(places), stream.test_set(position))[0]
+        test_set = stream.test_set(position, loop.test_key(of_evaluation))
+        return loop.evaluate(learner, stream.look_up(places), test_set)[0]
 
     return lax.map(one, (position, received, rounds))

@@ -76,9 +76,19 @@ class Stream(eqx.Module):
             memory_task=None if memory is None else memory.position,
         )
 
-    def test_set(self, position: Int[Array, ""]) -> tuple[Shaped[Array, "test ..."], PyTree[Array]]:
-        """The inputs and labels on which a task is tested."""
-        return self.tasks.look_up(self.test_rows[position])
+    def test_set(
+        self, position: Int[Array, ""], key: Key[Array, ""] | None = None
+    ) -> tuple[Shaped[Array, "test ..."], PyTree[Array]]:
+        """The inputs and labels on which a task is tested.
+
+        Args:
+            position: of the task.
+            key: draws as many of the task's test data anew; by default those that the stream has fixed.
+        """
+        if key is None:
+            return self.tasks.look_up(self.test_rows[position])
+        size = self.test_rows.shape[1]
+        return self.tasks.look_up(self.tasks.draw(key, self.order[position], size, "test"))
 
 
 def make_stream(tasks: TaskSet, protocol: OnlineProtocol, key: Key[Array, ""]) -> Stream:
@@ -135,6 +145,11 @@ def check_fits(tasks: TaskSet | StoredTasks, protocol: OnlineProtocol) -> None:
         raise InputError(
             f"test_size is {protocol.test_size}, but {owner} of {tasks.name} has {tests.min()} examples to test on"
         )
+    if tasks.unit == 1 and protocol.fresh_test and protocol.test_size == tests.min():
+        raise InputError(
+            f"fresh_test is True, but a task of {tasks.name} has {tests.min()} examples to test on, so test_size "
+            f"{protocol.test_size} takes all of them each time; take fewer, or hold more with data.test_rows"
+        )
     if tasks.unit == 1 and protocol.max_shots > train:
         raise InputError(
             f"max_shots is {protocol.max_shots}, but a task of {tasks.name} has {train} examples to learn from"
@@ -147,8 +162,9 @@ def check_fits(tasks: TaskSet | StoredTasks, protocol: OnlineProtocol) -> None:
         )
     if protocol.borrow and (tasks.unit > 1 or not tasks.num_classes):
         raise InputError(f"borrow is True, but a task of {tasks.name} has no classes to borrow datapoints of")
-    if protocol.borrow and isinstance(tasks, StoredTasks):
-        raise InputError(f"borrow must be False for stored tasks ({tasks.folder}); load them as a TaskSet")
+    for name in ("borrow", "fresh_test"):
+        if getattr(protocol, name) and isinstance(tasks, StoredTasks):
+            raise InputError(f"{name} must be False for stored tasks ({tasks.folder}); load them as a TaskSet")
     for name in ("labels_per_arrival", "max_shots", "validation_size", "test_size", "batch_size", "memory_per_task"):
         value = getattr(protocol, name)
         if value % tasks.unit:

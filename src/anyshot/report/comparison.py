@@ -18,6 +18,7 @@ from anyshot.runs.table import EVENT, RUN, read_runs, run_table
 
 REFERENCE = {"online": "toe", "offline": "maml"}  # the learner that the paper compares with
 ENDS = ["mean", "low", "high", "p"]
+SHARE = "share_of_constant"  # the loss in a regression, divided by that of the best constant prediction
 Runs = pd.DataFrame | str | Path | Sequence[str | Path]
 
 
@@ -162,8 +163,11 @@ def _measure_online(group: Group) -> tuple[list[Measure], pd.DataFrame, pd.DataF
     accuracy = group.measure == "accuracy"
     digits = 3 if accuracy else _choose_digits(values[zero_shot].min())
     heading = f"zero-shot {group.measure}, last {count(last, 'task')}"
+    values[SHARE] = values["cumulative_loss"] / values["constant_loss"]
+    shares = [Measure(SHARE, "share of a constant's", 3, compared=False)] if values[SHARE].notna().all() else []
     measures = [
         Measure("cumulative_loss", "cumulative loss", max(1, _choose_digits(values["cumulative_loss"].min()))),
+        *shares,
         Measure("labels", "labels", 0),
         Measure("test_labels", "test labels", 0, compared=False),
         Measure("mastered", "tasks mastered", 1, higher_is_better=True, compared=False),
@@ -181,7 +185,14 @@ def _measure_offline(group: Group) -> tuple[list[Measure], pd.DataFrame, pd.Data
     names = [f"{group.measure}_at_{shots}_shots" for shots in values.columns]
     headings = [count(int(shots), "shot") for shots in values.columns]
     measures = [Measure(name, head, digits, scale, accuracy) for name, head in zip(names, headings, strict=True)]
-    return measures, values.set_axis(names, axis=1), errors.set_axis(names, axis=1)
+    constants = tests.pivot(index="run", columns="shots", values="constant_loss").astype(float)
+    values, errors = values.set_axis(names, axis=1), errors.set_axis(names, axis=1)
+    if not constants.isna().any(axis=None):
+        shares = [f"{SHARE}_at_{shots}_shots" for shots in constants.columns]
+        values[shares] = values[names].to_numpy() / constants.to_numpy()
+        heads = [f"share of a constant's, {heading}" for heading in headings]
+        measures += [Measure(name, head, 3, compared=False) for name, head in zip(shares, heads, strict=True)]
+    return measures, values, errors
 
 
 def _choose_digits(smallest: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,17 +11,24 @@ from typing import Any
 import pandas as pd
 
 from anyshot.errors import DataError, InputError
+from anyshot.offline.protocol import OfflineProtocol
+from anyshot.online.protocol import OnlineProtocol
 from anyshot.report.methods import comparable, describe_value, is_missing, label_methods, make_title
 from anyshot.report.words import count, join, printable
 from anyshot.runs.table import task_table
 
 # The settings that decide what a learner is given and how it is tested. All others belong to the method.
 WORLD = {
-    "online": "labels_per_arrival steps_per_arrival max_steps advance threshold measure test_size num_tasks "
+    "online": "labels_per_arrival steps_per_arrival max_steps advance threshold measure test_size fresh_test num_tasks "
     "shuffle_tasks pretrain_tasks",
     "offline": "ways order train_tasks validation_tasks test_tasks test_shots test_queries",
 }
 SHARED = {kind: [f"protocol.{name}" for name in names.split()] for kind, names in WORLD.items()}
+# A rule that a run does not have was added later, and has its default.
+DEFAULTS = {
+    protocol.kind: {f"protocol.{rule.name}": rule.default for rule in dataclasses.fields(protocol)}
+    for protocol in (OnlineProtocol, OfflineProtocol)
+}
 
 
 @dataclass(frozen=True)
@@ -117,7 +125,9 @@ def group_runs(runs: pd.DataFrame) -> tuple[list[Group], list[str]]:
 
 def _world(row: pd.Series) -> dict[str, Hashable]:
     names = ["kind", "tasks.fingerprint", *SHARED[row["kind"]]]
-    return {name: None if is_missing(row.get(name)) else comparable(row.get(name)) for name in names}
+    values = {name: row.get(name) for name in names}
+    defaults = DEFAULTS[row["kind"]]
+    return {name: comparable(defaults.get(name) if is_missing(value) else value) for name, value in values.items()}
 
 
 def _choose_rows(world: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

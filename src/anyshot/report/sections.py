@@ -90,6 +90,8 @@ def make_sections(comparison: Comparison) -> list[Section]:
     else:
         bars = f"Points and bars: {describe_spread(comparison)}. Methods are drawn side by side."
         kept = "The state with the best mean score on the validation tasks is kept and tested."
+        if group.setting("protocol.validation_tasks") == "all":
+            kept = "The state with the best mean score on held examples of the training tasks is kept and tested."
         if not group.setting("protocol.validation_tasks"):
             kept = "There are no validation tasks: the state after the last step is tested."
         drawn = [

@@ -152,7 +152,7 @@ def _offline_work(experiment: Experiment) -> _Work:
         tasks=rules.tasks_per_update,
         shots=ways * rules.max_shots,
         validation=ways * rules.queries,
-        evaluated=trial / rules.steps_per_trial if rules.validation_tasks else 0,
+        evaluated=trial / rules.steps_per_trial if rules.validates else 0,
         test=ways * rules.test_queries,
     )
 

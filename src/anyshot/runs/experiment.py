@@ -74,10 +74,15 @@ class Experiment:
                 f"protocol must be an OnlineProtocol for stored tasks ({tasks.folder}), got an OfflineProtocol"
             )
         else:
-            split_for(tasks, protocol)
+            split_for(tasks, protocol, seed)
         self._check_learner()
 
     def _check_learner(self) -> None:
+        if isinstance(self.tasks, StoredTasks) and self.learner.observes():
+            raise InputError(
+                f"learner must not observe labels for stored tasks ({self.tasks.folder}), got {self.learner.name}; "
+                "load them as a TaskSet, or take another learner"
+            )
         if not isinstance(self.learner, NetworkLearner):
             return
         ours, theirs = problem_of(self.tasks, self.protocol), self.learner.spec.problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -14,6 +15,7 @@ from anyshot.offline.evaluation import Scores, evaluate, some_rounds
 from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
 from anyshot.offline.protocol import OfflineProtocol
 from anyshot.offline.split import Draw, Split, split_for
+from anyshot.runs.constant import measure_constant
 from anyshot.runs.drive import Observe, Run, compile_with_options, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
@@ -36,14 +38,14 @@ class OfflineJob:
     def __init__(self, experiment: Experiment) -> None:
         assert isinstance(experiment.protocol, OfflineProtocol)
         assert isinstance(experiment.tasks, TaskSet)
-        self.tasks, self.protocol = experiment.tasks, experiment.protocol
+        self.tasks, self.protocol, self.seed = experiment.tasks, experiment.protocol, experiment.seed
         self.loop = OfflineLoop(experiment.learner, self.protocol, experiment.loss, experiment.classification)
         start, run, test = jax.random.split(jax.random.key(experiment.seed, impl="threefry2x32"), 3)
         self.keys = {"start": start, "run": run, "test": test}
 
     def load_data(self) -> Split:
         """The tasks to train, to validate and to test on, on the device, where they share the examples."""
-        return split_for(replicate(self.tasks.on_device()), self.protocol)
+        return split_for(replicate(self.tasks.on_device()), self.protocol, self.seed)
 
     def make_run(self, split: Split) -> Run:
         """A function that runs up to so many rounds."""
@@ -85,7 +87,8 @@ class OfflineJob:
                 f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
                 "learner.inner_rate, or learner.inner_clip, in a new folder"
             )
-        events = list_scores(scores)
+        constant = measure_constant(split.test, range(split.test.num_tasks), self.loop.loss)
+        events = list_scores(scores, split.test.task_names, None if constant is None else float(constant.mean()))
         folder.append(events)
         for event in events:
             observe("event", event)
@@ -127,8 +130,18 @@ class OfflineRecorder:
         )
 
 
-def list_scores(scores: Scores) -> list[Score]:
-    """The events of the test: one for each number of shots."""
+def list_scores(scores: Scores, task_names: Sequence[str], constant_loss: float | None) -> list[Score]:
+    """The events of the test: one for each number of shots.
+
+    Args:
+        scores: what was found.
+        task_names: of the test tasks.
+        constant_loss: of a constant prediction on them.
+    """
+
+    def by_task(values: Any, place: int) -> dict[str, float] | None:
+        return None if values is None else dict(zip(task_names, map(float, values[:, place]), strict=True))
+
     columns = (scores.accuracy, scores.accuracy_error, scores.loss, scores.loss_error)
     events = []
     for place, shots in enumerate(scores.shots):
@@ -142,6 +155,9 @@ def list_scores(scores: Scores) -> list[Score]:
                 accuracy=accuracy if known else None,
                 accuracy_error=accuracy_error if known else None,
                 episodes=scores.episodes,
+                constant_loss=constant_loss,
+                task_loss=by_task(scores.task_loss, place),
+                task_accuracy=by_task(scores.task_accuracy, place) if known else None,
             )
         )
     return events

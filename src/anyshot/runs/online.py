@@ -8,12 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from anyshot.devices import on_sharing_devices, replicate
 from anyshot.errors import DataError
 from anyshot.online import OnlineLoop, OnlineProtocol, OnlineState, Record, Stream, make_stream
 from anyshot.online.host_rounds import HostRounds
 from anyshot.online.host_stream import HostStream
+from anyshot.runs.constant import measure_constant
 from anyshot.runs.drive import Observe, Run, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
@@ -53,8 +55,10 @@ class OnlineJob:
 
     def make_recorder(self, stream: Stream | HostStream) -> OnlineRecorder:
         """Makes events of what the loop finds."""
-        order = np.asarray(stream.order)
-        return OnlineRecorder(self.protocol, lambda position: self.tasks.task_names[int(order[position])])
+        order, constant = np.asarray(stream.order), None
+        if not isinstance(self.tasks, StoredTasks):
+            constant = measure_constant(self.tasks, order.tolist(), self.loop.loss)
+        return OnlineRecorder(self.protocol, lambda position: self.tasks.task_names[int(order[position])], constant)
 
     def is_over(self, state: OnlineState) -> bool:
         """Whether the last task has ended."""
@@ -90,10 +94,16 @@ class OnlineRecorder:
     Args:
         protocol: the rules.
         name_task: gives the name of the task at a position of the stream.
+        constant_losses: of a constant prediction on each task of the stream; None if there are none.
     """
 
-    def __init__(self, protocol: OnlineProtocol, name_task: Callable[[int], str]) -> None:
-        self.protocol, self.name_task = protocol, name_task
+    def __init__(
+        self,
+        protocol: OnlineProtocol,
+        name_task: Callable[[int], str],
+        constant_losses: Float[np.ndarray, " tasks"] | None,
+    ) -> None:
+        self.protocol, self.name_task, self.constant_losses = protocol, name_task, constant_losses
         self.total_loss, self.total_labels, self.mastered = 0.0, 0, 0
         self.task_mastered = False  # the current one
 
@@ -130,6 +140,7 @@ class OnlineRecorder:
             shots=int(found.shots[number]),
             loss=loss,
             accuracy=accuracy if np.isfinite(accuracy) else None,
+            constant_loss=None if self.constant_losses is None else float(self.constant_losses[position]),
             mastered=mastered,
             ended=ended,
             total_loss=self.total_loss,

@@ -32,7 +32,7 @@ class Preset:
     hyperparameters: Mapping[str, Any]
     protocol: OnlineProtocol | OfflineProtocol
     data_seed: int = 0
-    data_settings: Mapping[str, int] = field(default_factory=dict)
+    data_settings: Mapping[str, int | str] = field(default_factory=dict)
 
     @property
     def default_learner(self) -> str:
@@ -61,6 +61,13 @@ MINIIMAGENET = Preset(
         pretrain_tasks=40,
         pretrain_steps=2000,
     ),
+)
+# Not the paper's: a quarter of the pixels, half the channels and half the tasks of a meta-batch.
+MINIIMAGENET_REDUCED = replace(
+    MINIIMAGENET,
+    network={"kind": "siamese", "channels": 32},
+    protocol=replace(MINIIMAGENET.protocol, tasks_per_update=8),
+    data_settings={"size": 42},
 )
 POSE = Preset(
     "pose",
@@ -116,6 +123,12 @@ MINIIMAGENET_OFFLINE = Preset(
     {"kind": "siamese", "channels": 64},
     {"inner_steps": 5, "inner_rate": 0.03, "meta_rate": 1e-3, "kl_coefficient": KL},
     OfflineProtocol(steps=20_000, steps_per_trial=200, tasks_per_update=16, validation_tasks=10),
+)
+MINIIMAGENET_OFFLINE_REDUCED = replace(
+    MINIIMAGENET_OFFLINE,
+    network=MINIIMAGENET_REDUCED.network,
+    protocol=replace(MINIIMAGENET_OFFLINE.protocol, tasks_per_update=8),
+    data_settings=MINIIMAGENET_REDUCED.data_settings,
 )
 # 5 of the 20 drawings of a character adapt in training, as in MAML's 5-shot runs; 15 are left to test on.
 OMNIGLOT = Preset(
@@ -221,6 +234,9 @@ PRESETS = Registry(
             "table 2: 40 tasks to pretrain, 60 online; threshold 75 %, at most 1400 steps, 8 labels every 20 steps",
             MINIIMAGENET,
         ),
+        "contextual-miniimagenet-reduced": Entry(
+            "table 2 in a reduced setting: images of 42x42, 32 channels, 8 tasks in a meta-batch", MINIIMAGENET_REDUCED
+        ),
         "contextual-miniimagenet-fixed": Entry(
             "figure of appendix E, no advancement: 700 steps a task, 8 labels every 10 steps",
             _with_protocol(MINIIMAGENET, advance=False, max_steps=700, steps_per_arrival=10),
@@ -239,6 +255,10 @@ PRESETS = Registry(
         ),
         "contextual-miniimagenet-offline": Entry(
             "offline, table 1: 90 classes to train, 10 to test, 0, 1, 10, 20 shots", MINIIMAGENET_OFFLINE
+        ),
+        "contextual-miniimagenet-offline-reduced": Entry(
+            "offline, table 1 in a reduced setting: images of 42x42, 32 channels, 8 tasks in a meta-batch",
+            MINIIMAGENET_OFFLINE_REDUCED,
         ),
         "omniglot-50way": Entry("offline, appendix F: 50 characters at a time, 1, 2 and 5 shots of each", OMNIGLOT),
         "omniglot-5way": Entry(

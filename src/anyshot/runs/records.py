@@ -36,6 +36,7 @@ class Evaluation(_Record):
         shots: adapted on.
         loss: mean over the test datapoints.
         accuracy: share of the test datapoints that were right; None in a regression.
+        constant_loss: of the best constant prediction on the task's test data, in a regression with squared errors.
         mastered: whether it met the threshold.
         ended: whether the task has ended with this.
         total_loss: summed over all evaluations so far, the paper's regret.
@@ -52,6 +53,7 @@ class Evaluation(_Record):
     shots: Count
     loss: float
     accuracy: float | None = None
+    constant_loss: float | None = None
     mastered: bool
     ended: bool
     total_loss: float
@@ -68,7 +70,7 @@ class Pretraining(_Record):
 
 
 class Trial(_Record):
-    """Offline: one trial on the validation tasks.
+    """Offline: one trial, on validation tasks or on held examples of the training tasks.
 
     Attributes:
         step: meta-updates so far.
@@ -93,7 +95,12 @@ class Trial(_Record):
 
 
 class Score(_Record):
-    """Offline: the test on unseen tasks with one number of shots; errors are standard errors over episodes."""
+    """Offline: the test on unseen tasks with one number of shots; errors are standard errors over episodes.
+
+    `constant_loss` is that of the best constant prediction on the test data of the test tasks, in a regression with
+    squared errors. `task_loss` and `task_accuracy` are those of each test task by its name; None if classes are drawn
+    for each episode.
+    """
 
     kind: Literal["test"] = "test"
     shots: Count
@@ -102,6 +109,9 @@ class Score(_Record):
     accuracy: float | None = None
     accuracy_error: float | None = None
     episodes: int = Field(ge=1)
+    constant_loss: float | None = None
+    task_loss: dict[str, float] | None = None
+    task_accuracy: dict[str, float] | None = None
 
 
 Event = Evaluation | Pretraining | Trial | Score

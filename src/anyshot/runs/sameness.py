@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
 
 from anyshot.errors import InputError
+from anyshot.offline.protocol import OfflineProtocol
+from anyshot.online.protocol import OnlineProtocol
 from anyshot.runs.records import ExperimentRecord
 
 
@@ -19,7 +22,7 @@ def check_same(folder: Path, theirs: ExperimentRecord, ours: ExperimentRecord, d
         ours: what is to be run.
         defaults: of the learner's hyperparameters; see `with_defaults`.
     """
-    difference = find_difference(with_defaults(theirs, defaults), ours.model_dump(mode="json"))
+    difference = find_difference(with_defaults(theirs, defaults), with_defaults(ours, {}))
     if difference:
         raise InputError(
             f"{folder} holds another experiment: {difference}; choose another folder, or the same settings"
@@ -27,8 +30,10 @@ def check_same(folder: Path, theirs: ExperimentRecord, ours: ExperimentRecord, d
 
 
 def with_defaults(record: ExperimentRecord, defaults: dict[str, Any]) -> dict[str, Any]:
-    """A record as JSON. A hyperparameter that it lacks was added to the learner later, and has its default."""
+    """A record as JSON. What it lacks of hyperparameters and protocol was added later, and has its default."""
     content = record.model_dump(mode="json")
+    rules = OnlineProtocol() if record.kind == "online" else OfflineProtocol()
+    content["protocol"] = {**json.loads(json.dumps(dataclasses.asdict(rules))), **content["protocol"]}
     content["learner"]["hyperparameters"] = {**defaults, **content["learner"]["hyperparameters"]}
     return content
 

@@ -13,17 +13,17 @@ from anyshot.runs.records import Evaluation, Event, ExperimentRecord, Pretrainin
 
 RUN = ["run", "kind", "learner", "seed", "finished"]  # the columns that say which run a row is of
 EVENT = ["event", "position", "task", "step", "labels", "shots", "loss", "accuracy", "mastered", "ended"]
-EVENT += ["total_loss", "total_labels", "score", "better", "loss_error", "accuracy_error", "episodes"]
+EVENT += ["total_loss", "total_labels", "score", "better", "loss_error", "accuracy_error", "episodes", "constant_loss"]
 
 
 def read_runs(folders: str | Path | Sequence[str | Path]) -> pd.DataFrame:
     """Everything that runs have found, one row an evaluation, with their settings as columns.
 
     Columns: `run` (the folder), `kind` (online or offline), `learner`, `seed`, `finished`; `event` (evaluation,
-    pretraining, trial, test) and what it found: `position`, `task`, `step`, `labels`, `shots`, `loss`, `accuracy`, ...;
+    pretraining, trial, test, test task) and what it found: `position`, `task`, `step`, `labels`, `shots`, `loss`, ...;
     what the learner reported as `train.loss` and the like, learned rates as `rate.beta` and the like; every setting by
     its dotted name, such as `protocol.threshold` or `learner.inner_rate`. A trial or test offline has one row for each
-    number of shots. Values that a row does not have are missing.
+    number of shots, and a test task one for each of them. Values that a row does not have are missing.
 
     Args:
         folders: run folders, or folders that hold run folders. Runs need not be finished.
@@ -91,13 +91,15 @@ def run_table(runs: pd.DataFrame) -> pd.DataFrame:
     """The sums of each online run: one row a run.
 
     Columns: those of the run, `tasks`, `cumulative_loss` (the paper's regret: test losses summed over all evaluations),
-    `labels`, `test_labels` (used for evaluation only), `steps`, `mastered` (tasks), `evaluations`.
+    `labels`, `test_labels` (used for evaluation only), `steps`, `mastered` (tasks), `evaluations`, `constant_loss`
+    (what the best constant prediction would have cost in a regression; missing if a run does not say).
 
     Args:
         runs: a table that `read_runs` gave.
     """
     tasks = task_table(runs)
-    evaluations = runs[runs["event"] == "evaluation"].reindex(columns=[*RUN, "total_loss", "protocol.test_size"])
+    evaluations = runs[runs["event"] == "evaluation"]
+    evaluations = evaluations.reindex(columns=[*RUN, "total_loss", "constant_loss", "protocol.test_size"])
     table = tasks.groupby(RUN, sort=False).agg(
         tasks=("position", "size"),
         labels=("labels", "sum"),
@@ -107,6 +109,7 @@ def run_table(runs: pd.DataFrame) -> pd.DataFrame:
     )
     by_run = evaluations.groupby(RUN, sort=False)
     table["cumulative_loss"] = by_run["total_loss"].last()  # added up in the order of the evaluations
+    table["constant_loss"] = by_run["constant_loss"].agg(lambda losses: losses.astype(float).sum(skipna=False))
     table["test_labels"] = table["tasks"] * by_run["protocol.test_size"].first()
     return table.reset_index()
 
@@ -123,7 +126,10 @@ def _rows(event: Event, experiment: ExperimentRecord) -> Iterator[dict[str, Any]
         if not shots:
             yield trained
     elif isinstance(event, Score):
-        yield {"event": "test", **event.model_dump(exclude={"kind"}, exclude_none=True)}
+        yield {"event": "test", **event.model_dump(exclude={"kind", "task_loss", "task_accuracy"}, exclude_none=True)}
+        for task, loss in (event.task_loss or {}).items():
+            accuracy = {"accuracy": event.task_accuracy[task]} if event.task_accuracy else {}
+            yield {"event": "test task", "task": task, "shots": event.shots, "loss": loss, **accuracy}
     elif isinstance(event, Pretraining):
         yield {"event": "pretraining", **_extras(event)}
     else:

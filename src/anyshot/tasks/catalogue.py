@@ -15,6 +15,8 @@ from anyshot.tasks.store import DataFile
 if TYPE_CHECKING:
     from anyshot.tasks.built import Built
 
+Setting = int | str  # a value of a setting of a task set
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -54,11 +56,11 @@ class Entry:
         """`TaskSet` or a subclass of it."""
         return _import(self.made_of)
 
-    def settings(self) -> dict[str, int]:
+    def settings(self) -> dict[str, Setting]:
         """The settings and their defaults."""
         return keyword_defaults(self.builder())
 
-    def check_settings(self, settings: dict[str, int]) -> None:
+    def check_settings(self, settings: dict[str, Setting]) -> None:
         """Raise `InputError` for settings out of range; those that are not given have their defaults."""
         if self.check:
             _import(self.check)(**self.settings() | settings)

@@ -10,7 +10,7 @@ import numpy as np
 from anyshot.errors import InputError
 from anyshot.tasks.built import Built
 from anyshot.tasks.cache import load_or_build
-from anyshot.tasks.catalogue import Entry, find_entry
+from anyshot.tasks.catalogue import Entry, Setting, find_entry
 from anyshot.tasks.own_files import find_own_files, hash_own_files
 from anyshot.tasks.progress import tell
 from anyshot.tasks.randomness import check_seed
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyshot.tasks.taskset import TaskSet
 
 
-def load_tasks(name: str, *, seed: int = 0, rebuild: bool = False, **settings: int) -> TaskSet:
+def load_tasks(name: str, *, seed: int = 0, rebuild: bool = False, **settings: Setting) -> TaskSet:
     """Load a task set by its name; `anyshot data list` shows the names.
 
     The first call downloads and builds the set, later ones read it from the cache. The arrays stay on the host. If a
@@ -54,7 +54,7 @@ def load_tasks(name: str, *, seed: int = 0, rebuild: bool = False, **settings: i
     )
 
 
-def load_built(name: str, seed: int, settings: dict[str, int], *, rebuild: bool = False) -> tuple[Built, str]:
+def load_built(name: str, seed: int, settings: dict[str, Setting], *, rebuild: bool = False) -> tuple[Built, str]:
     """The arrays of a task set and their fingerprint, without JAX; see `load_tasks`."""
     entry = find_entry(name)
     check_settings(name, seed, settings)
@@ -75,7 +75,7 @@ def load_built(name: str, seed: int, settings: dict[str, int], *, rebuild: bool 
     return built, fingerprint
 
 
-def is_built(name: str, seed: int, settings: dict[str, int]) -> bool:
+def is_built(name: str, seed: int, settings: dict[str, Setting]) -> bool:
     """Whether `load_tasks` can load the set without downloading or building anything; its content is not checked."""
     entry = find_entry(name)
     check_settings(name, seed, settings)
@@ -89,18 +89,19 @@ def check_settings(name: str, seed: Any, settings: dict[str, Any]) -> None:
     for setting, value in settings.items():
         if setting not in entry.settings():
             raise InputError(f"{name} has no setting {setting!r}; it has {', '.join(entry.settings())}")
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise InputError(f"{setting} must be a whole number, got {value!r}")
+        kind = type(entry.settings()[setting])
+        if type(value) is not kind:
+            raise InputError(f"{setting} must be a {'whole number' if kind is int else 'word'}, got {value!r}")
     entry.check_settings(settings)
 
 
-def changed_settings(entry: Entry, settings: dict[str, int]) -> dict[str, int]:
+def changed_settings(entry: Entry, settings: dict[str, Setting]) -> dict[str, Setting]:
     """The settings that are not the default."""
     defaults = entry.settings()
     return {setting: value for setting, value in settings.items() if value != defaults[setting]}
 
 
-def is_standard(entry: Entry, seed: int, settings: dict[str, int]) -> bool:
+def is_standard(entry: Entry, seed: int, settings: dict[str, Setting]) -> bool:
     """Whether the set must have the fingerprint of the catalogue."""
     return seed == 0 and not changed_settings(entry, settings)
 
@@ -111,7 +112,7 @@ def explain_fingerprint(name: str, entry: Entry, fingerprint: str) -> str:
     return f"{name} has fingerprint {fingerprint}, but the catalogue says {entry.fingerprint}: {why}"
 
 
-def built_folder(name: str, seed: int, settings: dict[str, int], own: Path | None) -> Path:
+def built_folder(name: str, seed: int, settings: dict[str, Setting], own: Path | None) -> Path:
     """The folder of a built task set in the cache; `own` is the path of the user's own files, if it is made of them."""
     entry = find_entry(name)
     changed = sorted(changed_settings(entry, settings).items())
@@ -119,7 +120,7 @@ def built_folder(name: str, seed: int, settings: dict[str, int], own: Path | Non
     return cache_folder() / "built" / f"{name}-v{entry.version}-seed{seed}{suffix}"
 
 
-def cache_key(name: str, seed: int, settings: dict[str, int], own: Path | None) -> dict[str, Any]:
+def cache_key(name: str, seed: int, settings: dict[str, Setting], own: Path | None) -> dict[str, Any]:
     """What is written into the folder of a built task set to recognise it."""
     entry = find_entry(name)
     key = {"name": name, "version": entry.version, "seed": seed, "settings": entry.settings() | settings}

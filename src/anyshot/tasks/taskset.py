@@ -37,7 +37,7 @@ class Origin:
 
     name: str
     seed: int = 0
-    settings: tuple[tuple[str, int], ...] = ()
+    settings: tuple[tuple[str, int | str], ...] = ()
 
 
 class TaskSet(TaskRows):

@@ -73,8 +73,9 @@ def run(world: World, protocol: Any, method: Any, classification: bool, key: Any
         adapted_on = support
         if protocol.borrow:
             adapted_on = with_all_classes(world, buffer[:t], support, jax.random.fold_in(of_evaluation, 2))
-        outputs = method.predict(adapted_on, [x for _, x, _ in world.test[t]])
-        labels = [y for _, _, y in world.test[t]]
+        test = world.draw_test(jax.random.fold_in(of_evaluation, 3), t) if protocol.fresh_test else world.test[t]
+        outputs = method.predict(adapted_on, [x for _, x, _ in test])
+        labels = [y for _, _, y in test]
         loss = float(mean_of_losses(outputs, labels, classification).value)
         accuracy = math.nan
         if classification:

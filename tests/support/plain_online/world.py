@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,13 @@ def bits_of(key: Any, shape: tuple[int, ...]) -> Any:
 
 @dataclass
 class World:
-    """The order of the tasks, what arrives of each one, and what it is tested on."""
+    """The order of the tasks, what arrives of each one, what it is tested on, and what draws that anew."""
 
     unit: int
     order: list[int]
     train: list[Points]
     test: list[Points]
+    draw_test: Callable[[Any, int], Points]
 
 
 def make_world(tasks: Any, protocol: Any, key: Any) -> World:
@@ -70,6 +72,7 @@ def make_world(tasks: Any, protocol: Any, key: Any) -> World:
         order,
         [draw(train_keys[p], order[p], capacity, "train") for p in range(positions)],
         [draw(test_keys[p], order[p], protocol.test_size, "test") for p in range(positions)],
+        lambda one, p: draw(one, order[p], protocol.test_size, "test"),
     )
 
 
