@@ -16,7 +16,7 @@ from tests.support.command_line import SMALL, Anyshot, run_here
 def anyshot_here(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Anyshot:
     """Runs a command in this process, where JAX has started already."""
     for module in (run_module, demo, bench, dry_run):
-        monkeypatch.setattr(module, "use_device", lambda device, batching: None)
+        monkeypatch.setattr(module, "use_device", lambda *words: None)
     return run_here(capsys)
 
 

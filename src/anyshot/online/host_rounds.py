@@ -63,6 +63,7 @@ class HostRounds:
 
     def __init__(self, loop: OnlineLoop, stream: HostStream, key: Key[Array, ""]) -> None:
         self.loop, self.stream, self.key = loop, stream, jax.device_put(key, host_device())
+        # All draws are made in the thread, which does not know of `share_tasks`: they belong to one core.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="anyshot-reader")
         self._ahead: dict[Moment, Future[_Ready]] = {}
 
@@ -72,7 +73,7 @@ class HostRounds:
         now = Moment(int(state.position), int(state.round), int(state.rounds))
         buffer = jax.device_put(state.buffer, host_device())
         if rounds == 0 and not self._is_over(now):
-            _run_round(self.loop, learner, self._prepare(now, buffer).data, jnp.asarray(False))
+            _run_round(self.loop, learner, self._take(now, buffer).data, jnp.asarray(False))
         while len(found) < min(rounds, self.loop.dispatch) and finite and not self._is_over(now):
             ready = self._take(now, buffer)
             buffer = ready.buffer
@@ -103,7 +104,7 @@ class HostRounds:
         for dropped in self._ahead.values():
             dropped.cancel()
         self._ahead = {}
-        return ahead.result() if ahead else self._prepare(now, buffer)
+        return (ahead or self._thread.submit(self._prepare, now, buffer)).result()
 
     def _read_ahead(self, now: Moment, buffer: Buffer) -> None:
         """Let the thread prepare each case that may follow."""

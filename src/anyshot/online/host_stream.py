@@ -61,14 +61,16 @@ class HostStream:
         check_fits(tasks, protocol)
         self.tasks, self.protocol, self.sharding = tasks, protocol, sharding
         self._nothing: Drawn | None = None  # zeros in place of the data of updates, for rounds without updates
-        order, of_train, of_test = draw_order(tasks.num_tasks, protocol, jax.device_put(key, host_device()))
+        with jax.set_mesh(None):  # these draws belong to one core, not to the devices of `share_tasks`
+            order, of_train, of_test = draw_order(tasks.num_tasks, protocol, jax.device_put(key, host_device()))
+            train_keys, test_keys = (jax.random.split(one, len(order)) for one in (of_train, of_test))
         self.order = np.asarray(order, np.int32)
         capacity = min(protocol.rounds * protocol.labels_per_arrival, tasks.width("train"))
         self.capacities = np.minimum(tasks.counts("train")[self.order], capacity).astype(np.int32)
         uneven = {part: tasks.counts(part)[self.order] if tasks.is_uneven(part) else None for part in PARTS}
         self.arrivals = Arrivals(
-            jax.random.split(of_train, self.positions),
-            jax.random.split(of_test, self.positions),
+            train_keys,
+            test_keys,
             jax.device_put(uneven["train"], host_device()),
             jax.device_put(uneven["test"], host_device()),
             tasks.width("train"),

@@ -11,6 +11,7 @@ from anyshot.devices import count_sharing_devices
 from anyshot.errors import InputError
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.reading import recorded_devices
+from anyshot.tasks import StoredTasks
 
 
 def devices_before(folder: Path) -> int | None:
@@ -38,8 +39,13 @@ def warn_of_other_number(folder: Path, devices: int, warn: Callable[[str], None]
 
 
 def check_sharing(experiment: Experiment, devices: int) -> None:
-    """Refuse devices that would have nothing to do, if they were asked for."""
+    """Refuse devices that would have nothing to do, if they were asked for, and hosts that could not read."""
     learner, tasks = experiment.learner, experiment.protocol.tasks_per_update
+    if jax.process_count() > 1 and isinstance(experiment.tasks, StoredTasks):
+        raise InputError(
+            f"stored tasks ({experiment.tasks.folder}) can be learned on one host only, and {jax.process_count()} have "
+            "joined; load them as a TaskSet, or use the devices of one host"
+        )
     if devices < 2 or jax.sharding.get_abstract_mesh().empty:
         return
     if not learner.shares_tasks:
