@@ -12,6 +12,8 @@ from typing import Any
 
 from anyshot.errors import InputError
 
+MOST_LISTED = 330  # characters of names that are all listed beside the nearest one
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -71,8 +73,10 @@ class Registry(Mapping[str, Entry]):
         self._load_entry_points()
         if name not in self._entries:
             near = difflib.get_close_matches(str(name), self._entries, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(f"there is no {self.noun} {name!r}; {hint}there are {', '.join(self._entries)}")
+            known = ", ".join(self._entries)
+            hints = [f"did you mean {near[0]!r}?"] if near else []
+            hints += [f"there are {known}"] if not near or len(known) <= MOST_LISTED else []
+            raise InputError(f"there is no {self.noun} {name!r}; {' '.join(hints)}")
         return self._entries[name]
 
     def summaries(self) -> dict[str, str]:

@@ -221,7 +221,11 @@ def test_files_of_ones_own_are_named(no_data: Path, monkeypatch: pytest.MonkeyPa
         ),
         ("data fetch pose", 1, "PASCAL3D+_release1.1.zip"),
         ("data fetch rainbow-digits --seed -1", 2, "seed must be a whole number of at least 0 and below 2**32, got -1"),
-        ("data fetch rainbow-digits --set test_rows", 2, "--set takes NAME=VALUE with a whole number, such as size=42"),
+        (
+            "data fetch rainbow-digits --set test_rows",
+            2,
+            "--set takes NAME=VALUE with a number or a word, such as size=42",
+        ),
         ("data fetch rainbow-digits --set test_rows=2.5", 2, "such as size=42, got 'test_rows=2.5'"),
         ("data fetch rainbow-digits --set test_rows=2 test_rows=3", 2, "--set has test_rows twice"),
         (

@@ -26,12 +26,13 @@ from tests.support.refusals import assert_refused
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 
 COMMON = {"meta_rate", "meta_clip"}
-OF_FTML = COMMON | {"inner_steps", "inner_rate", "inner_clip", "second_order", "eta", "kl_coefficient", "batching"}
+OF_FTML = COMMON | {"inner_steps", "inner_rate", "inner_clip", "second_order", "eta", "batching"}
+OF_FTML |= {"kl_coefficient", "kl_layers", "fixed_layers"}
 OWN = {
     "anyshot": {"learning_rate", "adaptation_steps", "first_rate", "features", "batching"},
     "toe": COMMON,
     "a-gem": COMMON,
-    "mann": COMMON | {"memory"},
+    "mann": COMMON | {"memory", "head_hidden", "memory_kl_coefficient"},
     "protonet": COMMON | {"embedding", "remembered"},
     "ridge-head": COMMON | {"features"},
     "scratch": {"regularisation"},

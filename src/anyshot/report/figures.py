@@ -140,13 +140,14 @@ def draw_test_scores(plot: Plot) -> list[Picture]:
     comparison, measure = plot.comparison, plot.comparison.group.measure
     unit = ", %" if measure == "accuracy" else ""
     shots = list(comparison.group.setting("protocol.test_shots"))
+    tested = [one for one in comparison.measures if one.compared]
     panel = Panel(f"Test {measure} against shots", "shots (square-root scale)", f"test {measure}{unit}")
     places = np.sqrt(shots)  # 0 and 1 shots are far apart in what they mean, 19 and 20 are not
     width = float(places[-1] - places[0]) or 1.0
     for number, (method, row) in enumerate(comparison.table.loc[plot.methods].iterrows()):
         aside = (number - (len(plot.methods) - 1) / 2) * APART * width
         ends = ("mean", "deviation" if row["n"] > 1 else "error")
-        mean, error = ([one.scale * row[f"{one.name}_{end}"] for one in comparison.measures] for end in ends)
+        mean, error = ([one.scale * row[f"{one.name}_{end}"] for one in tested] for end in ends)
         panel.bars(str(method), plot.looks[str(method)], places + aside, mean, error, row["n"])
     panel.axes.set_xticks(places, [str(number) for number in shots])
     if measure == "loss":
