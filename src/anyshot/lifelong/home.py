@@ -19,6 +19,7 @@ from anyshot.lifelong.inputs import Inputs
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import from_json as looks_from_json
 from anyshot.lifelong.mixture import learn_prior
+from anyshot.lifelong.moments import Moments
 from anyshot.lifelong.record import NEW, Record
 from anyshot.lifelong.setup import Setup
 from anyshot.lifelong.slots import choose_slots, count_outputs
@@ -35,7 +36,7 @@ from anyshot.lifelong.store import Store
 from anyshot.tasks.frames import FrameEncoder
 from anyshot.tasks.labels import ReadLabels
 
-SNAPSHOTS = "snapshots"
+SNAPSHOTS, LOOKS = "snapshots", "looks"
 ROWS_AT_ONCE = 4096
 # The experts' weights before any label, without and with features. At first little has been learned.
 FIRST = {False: [0.1, 0.45, 0.45], True: [0.03, 0.2, 0.4, 0.37]}
@@ -54,6 +55,7 @@ class Home:
 
     def __init__(self, store: Store, setup: Setup, start: Path | None) -> None:
         self.store, self.setup = store, setup
+        self.moments = Moments(store.folder / LOOKS)
         self.changing = threading.RLock()  # one thread changes labels or classes at a time
         self.open = True
         self.records = {task.name: Record(store, task) for task in store.list_tasks()}
@@ -196,10 +198,15 @@ class Home:
         """Learn from the labels of this task as they are now."""
         self._labelled, self._last = None, record
 
+    def remove_moments(self) -> None:
+        """Remove from the disk what was learned up to looks that are judged or dropped."""
+        self.moments.keep_only({name for record in self.records.values() for name in record.info["kept"].values()})
+
     def remove(self, record: Record) -> None:
         """Remove a task, everything that was learned, and the names of categories that no other task has."""
         with self.changing:
             remove_all(self.store.folder / SNAPSHOTS)
+            self.moments.remove_all()
             if isinstance(self.setup.inputs.encoder, FrameEncoder) and not self.store.is_empty:
                 others = [other for other in self.records.values() if other is not record]
                 self.setup.forget_categories(self._find_used(others) | ~self._find_used([record]))

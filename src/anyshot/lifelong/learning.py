@@ -165,13 +165,11 @@ class Learning:
             engine = self.now.engine
             self.now = Learned(engine, engine.init(self._key(INIT)), 0)
 
-    def save(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Write what was learned to a file."""
-        now = self.now
-        record = describe_learner(now.engine.learner).model_dump(mode="json")
-        write_snapshot(
-            path, state_arrays(now.state), {"updates": now.updates, "learner": record, "time": time.time(), **about}
-        )
+    def save(self, path: Path, about: Mapping[str, Any], learned: Learned | None = None) -> None:
+        """Write what was learned to a file; by default what was learned up to now."""
+        engine, state, updates = learned or self.now
+        record = describe_learner(engine.learner).model_dump(mode="json")
+        write_snapshot(path, state_arrays(state), {"updates": updates, "learner": record, "time": time.time(), **about})
 
     def load(self, path: Path) -> None:
         """Go on from a file. It must be of the same learner; it may have fewer outputs."""
@@ -179,6 +177,12 @@ class Learning:
 
     def restore(self, arrays: dict[str, np.ndarray], about: Mapping[str, Any], path: Path) -> None:
         """Go on from what `read_snapshot` found in a file."""
+        learned = self.learned_from(arrays, about, path)
+        with self.publishing:
+            self.now = learned
+
+    def learned_from(self, arrays: dict[str, np.ndarray], about: Mapping[str, Any], path: Path) -> Learned:
+        """What `read_snapshot` found in a file, with at least as many outputs as there are now."""
         record = describe_learner(self.now.engine.learner).model_dump(mode="json")
         saved = about["learner"]
         for part in ("name", "hyperparameters", "network"):
@@ -187,13 +191,12 @@ class Learning:
                     f"{path} is of another learner: its {part} is {saved[part]}, here it is {record[part]}; use a new "
                     "folder for it"
                 )
-        outputs = saved["problem"]["outputs"]
-        engine = self._make_engine(outputs)
-        learned = Learned(engine, restore_state(engine.init(self._key(INIT)), arrays), int(about["updates"]))
-        most = self.outputs
-        with self.publishing:
-            self.now = learned
-        self.grow(most)
+        now, outputs = self.now.engine, saved["problem"]["outputs"]
+        engine = now if outputs == now.problem.outputs else self._make_engine(outputs)
+        state = restore_state(engine.init(self._key(INIT)), arrays)
+        if outputs < now.problem.outputs:
+            engine, state = now, grow_state(state, now.init(self._key(INIT)))
+        return Learned(engine, state, int(about["updates"]))
 
     def _key(self, purpose: int) -> Any:
         return jax.random.fold_in(jax.random.key(self.settings.seed), purpose)

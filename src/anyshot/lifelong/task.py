@@ -40,7 +40,7 @@ class Task:
     def __init__(self, home: Home, record: Record) -> None:
         self._home, self._record = home, record
         self._experts = Experts(record, home.store)
-        self._looks = Looks(record, self._experts, home.store)
+        self._looks = Looks(record, self._experts, home.store, home.moments)
 
     def __repr__(self) -> str:
         known = f", classes {', '.join(map(str, self.classes))}" if self.classes else ""
@@ -120,13 +120,13 @@ class Task:
             y = number_labels(home, self._record, read)
             learning = self._learning()
             if not self.labels:
-                self._looks.drop()  # of an attempt that failed
-            self._looks.keep(learning.now)
+                self._drop_looks()  # of an attempt that failed
+            self._looks.keep(learning)
             predicted = self._experts.predict(learning, rows)
             facts = [Fact.of(predicted[:, place], bool(drawn[place])) for place in range(len(rows))]
             ids = self._record.add(rows, y, facts)
-            self._looks.keep(learning.now)
             home.labels_changed(self._record)
+            self._looks.keep(learning)
         return ids
 
     def correct(self, ids: Sequence[int] | np.ndarray, labels: Any) -> None:
@@ -157,7 +157,7 @@ class Task:
         self._check_there()
         with self._home.changing:
             self._record.delete(self._record.find(ids))
-            self._looks.drop()  # labels that would judge them are gone
+            self._drop_looks()  # labels that would judge them are gone
             self._home.labels_changed(self._record)
 
     def close(self) -> None:
@@ -171,8 +171,8 @@ class Task:
                 return
             new = [to_json(look) for look in self._looks.judge(self._learning())] if self.labels else []
             looks = {look["labels"]: look for look in [*self._record.info["looks"], *new]}  # it may have been reopened
-            self._record.change(closed=True, looks=[looks[count] for count in sorted(looks)])
-            self._looks.drop()
+            self._record.change(closed=True, looks=[looks[count] for count in sorted(looks)], kept={})
+            self._home.remove_moments()
 
     def reopen(self) -> None:
         """Take labels again after `close`. What was seen of the task until then is kept for when it is closed again."""
@@ -272,6 +272,10 @@ class Task:
         checked = check_new_file(path)
         export_task(self._home, self._record, checked)
         return checked
+
+    def _drop_looks(self) -> None:
+        self._looks.drop()
+        self._home.remove_moments()
 
     def _mix(self, x: Any) -> np.ndarray:
         self._check_there()
