@@ -50,7 +50,7 @@ class Home:
     Args:
         store: keeps the tasks.
         setup: the settings.
-        start: a snapshot to begin with, if the folder has none.
+        start: a snapshot to begin with, if the folder has none; it is checked at once.
     """
 
     def __init__(self, store: Store, setup: Setup, start: Path | None) -> None:
@@ -64,6 +64,8 @@ class Home:
         self._labelled: tuple[list[Labelled], int] | None = None
         self._learning: Learning | None = None
         self._past: tuple[list[tuple[int, int]], Past] | None = None
+        if start is not None:
+            _ = self.learning
 
     @property
     def learning(self) -> Learning | None:
@@ -76,8 +78,8 @@ class Home:
                     setup.learner, setup.shape, setup.dtype, setup.outputs, setup.classification, self.store.read
                 )
                 found = load_newest(self.store.folder / SNAPSHOTS, lambda path: self.load(learning, path))
-                if not found and self._start is not None:
-                    learning.load(self._start)
+                if not found and self._start is not None and not self.load(learning, self._start):
+                    raise InputError(f"start is {self._start}, which was learned from inputs or labels of another kind")
                 self._learning = learning
             return self._learning
 
@@ -141,7 +143,7 @@ class Home:
 
     def _learn_prior(self) -> list[float]:
         """The experts' weights before the first label of a new task: how they did on the first labels of past ones."""
-        first = FIRST[has_features(self.setup.learner.learner)]
+        first = self.setup.start["prior"] if self.setup.start else FIRST[has_features(self.setup.learner.learner)]
         past = [record for record in self.records.values() if record.count]
         sums = [
             record.start.follow(record.facts[:PRIOR_LABELS], record.y[:PRIOR_LABELS]).mixture.losses
@@ -156,6 +158,8 @@ class Home:
         record.change(classes=[*record.classes, *names], slots=[*record.info["slots"], *slots])
 
     def _choose_slots(self, names: list[Any], taken: dict[str, int], others: list[dict[str, int]]) -> list[int]:
+        if self.setup.start:
+            others = [self.setup.start["slots"], *others]
         chosen = choose_slots([repr(name) for name in names], taken, others)
         self.setup.settle_classes(count_outputs([*others, taken, chosen]))
         if self._learning is not None:
@@ -165,7 +169,8 @@ class Home:
     def check_labels(self, read: ReadLabels) -> None:
         """Refuse labels of another kind than those that there are, or than the classes that tasks were begun with."""
         conflict = self.setup.find_conflict(read)
-        if conflict is not None and any(record.count or record.info["fixed"] for record in self.records.values()):
+        decided = self.setup.start or any(record.count or record.info["fixed"] for record in self.records.values())
+        if conflict is not None and decided:
             raise InputError(conflict)
 
     def settle(self, inputs: Inputs, read: ReadLabels) -> None:
@@ -197,6 +202,10 @@ class Home:
     def labels_changed(self, record: Record) -> None:
         """Learn from the labels of this task as they are now."""
         self._labelled, self._last = None, record
+        if self._start is not None:  # from now on the folder has it
+            if not self.snapshots:
+                self.save()
+            self._start = None
 
     def remove_moments(self) -> None:
         """Remove from the disk what was learned up to looks that are judged or dropped."""

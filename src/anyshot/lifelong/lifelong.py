@@ -16,7 +16,6 @@ from anyshot.lifelong.arguments import (
     check_count,
     check_folder,
     check_new_file,
-    check_path,
     check_seconds,
     check_tag,
 )
@@ -25,7 +24,8 @@ from anyshot.lifelong.contents import check_name
 from anyshot.lifelong.home import Home
 from anyshot.lifelong.settings import complete_settings
 from anyshot.lifelong.setup import Setup, check_encoder
-from anyshot.lifelong.snapshots import Snapshot, read_snapshot
+from anyshot.lifelong.snapshots import Snapshot
+from anyshot.lifelong.starting import Start
 from anyshot.lifelong.store import DATABASE, open_store
 from anyshot.lifelong.task import Task
 from anyshot.runs.files import writing
@@ -46,7 +46,8 @@ class Lifelong:
         max_shots: M, the largest number of labels that the learner adapts to; a task may have more.
         tasks_per_update: the number of tasks in a meta-batch.
         seed: of the initial weights and of every draw.
-        start: a file that `export` wrote: begin with what was learned there.
+        start: a file that `export` wrote: a folder without labels begins with what was learned there. Inputs, labels
+            and the settings of the learner must be as there.
         hyperparameters: of the learner, such as inner_rate=0.03.
 
     >>> import tempfile
@@ -80,15 +81,15 @@ class Lifelong:
         given = {name: value for name, value in given.items() if value is not None}
         place = check_folder(folder)
         check_encoder(encoder)
-        if not (place / DATABASE).exists():
-            complete_settings(given)  # what cannot be right is refused before anything is written
-        begin = None if start is None else check_path("start", start, "a file that Lifelong.export wrote")
-        if begin is not None:
-            read_snapshot(begin)
+        begin = None if start is None else Start.read(start)
+        if not (place / DATABASE).exists():  # what cannot be right is refused before anything is written
+            settings = complete_settings(given)
+            if begin is not None:
+                begin.check(settings)
         store = open_store(place)
         try:
-            setup = Setup(store, given, encoder)
-            self._home = Home(store, setup, begin)
+            setup = Setup(store, given, encoder, begin)
+            self._home = Home(store, setup, begin and begin.path)
         except BaseException:
             store.close()
             raise

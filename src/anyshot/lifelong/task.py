@@ -191,10 +191,10 @@ class Task:
         """
         self._check_there()
         check_interval(level, largest)
+        pool = None if unlabelled is None else self._home.encode(unlabelled)
         own, count = estimate_own(self.table, level, float(largest))
         found, past = self._home.past(), None
         if found.across is not None and self._home.learning is not None:
-            pool = None if unlabelled is None else self._home.encode(unlabelled)
             past = found.across.estimate(self._looks.look(self._learning(), pool), level)
         return Estimate(self._home.setup.measure, level, count, own, past, found.tasks)
 
