@@ -100,7 +100,9 @@ def print_table() -> None:
             mine = of_kind[of_kind["how"] == how]
             for name, what in (("own", "random labels"), ("all", "all labels")):
                 held, width, off = np.array(mine[name].tolist()).T
-                print(f"    {what:13s}: {held.mean():.1%} hold, width {width.mean():.2f}, mean off by {off.mean():+.3f}")
+                print(
+                    f"    {what:13s}: {held.mean():.1%} hold, width {width.mean():.2f}, mean off by {off.mean():+.3f}"
+                )
             later = mine[mine["task"] >= FIRST]["past"]
             for count in LOOKS:
                 past = [of[str(count)] for of in later if str(count) in of]

@@ -89,7 +89,7 @@ class Lifelong:
         store = open_store(place)
         try:
             setup = Setup(store, given, encoder, begin)
-            self._home = Home(store, setup, begin and begin.path)
+            self._home = Home(store, setup, None if begin is None else begin.path)
         except BaseException:
             store.close()
             raise

@@ -234,8 +234,8 @@ class Task:
         Args:
             unlabelled: inputs of this task.
             n: how many.
-            how: "random"; "uncertainty", where the prediction is least certain; or "disagreement", where what was
-                learned from all tasks and the model from scratch differ most.
+            how: "random"; "uncertainty", where the prediction is least certain; or "disagreement", where the
+                experts differ most, that is, what was learned from all tasks and models of this task alone.
         """
         self._check_there()
         count = check_count("n", n)
