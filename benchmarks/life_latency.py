@@ -15,19 +15,23 @@ from pathlib import Path
 import numpy as np
 
 from anyshot import Lifelong
+from anyshot.lifelong.home import FIRST
+from anyshot.lifelong.progress import EXPERTS
 from anyshot.lifelong.record import NEW
 from anyshot.lifelong.store import open_store
 
 LABELS, TIMES = 20, 60
 DRAW = np.random.default_rng(0)
-FACT = {"predicted": [[0.5, 0.5], [0.5, 0.5]], "random": True}
+FACT = {"predicted": [[0.5, 0.5]] * len(EXPERTS), "random": True}
 
 
 def fill(folder: Path, tasks: int) -> None:
     """Write tasks straight into the store, which is faster than to predict every label."""
     with open_store(folder) as store:
+        known = {"kind": "classes", "shape": [64], "dtype": "float32"}
+        store.set_settings({**store.settings, **known})
         for number in range(tasks):
-            info = {**NEW, "classes": ["a", "b"], "slots": [0, 1], "fixed": True}
+            info = {**NEW, "classes": ["a", "b"], "slots": [0, 1], "fixed": True, "prior": FIRST[True]}
             x, y = DRAW.normal(size=(LABELS, 64)).astype(np.float32), np.arange(LABELS) % 2
             store.append(store.add_task(f"task {number}", info), x, y, [FACT] * LABELS)
 

@@ -27,6 +27,7 @@ from anyshot.lifelong.setup import Setup, check_encoder
 from anyshot.lifelong.snapshots import Snapshot
 from anyshot.lifelong.starting import Start
 from anyshot.lifelong.store import DATABASE, open_store
+from anyshot.lifelong.summaries import show_tasks, tabulate_tasks
 from anyshot.lifelong.task import Task
 from anyshot.runs.files import writing
 from anyshot.tasks.encoders import Encoder
@@ -101,6 +102,9 @@ class Lifelong:
         labels, updates = sum(record.count for record in records), learning.now.updates if learning else 0
         return f"<Lifelong {self._home.store.folder}: {len(records)} tasks, {labels} labels, {updates} updates>"
 
+    def _repr_html_(self) -> str:
+        return show_tasks(repr(self).strip("<>"), list(self._home.records.values()) if self._home.open else [])
+
     def __enter__(self) -> Lifelong:
         return self
 
@@ -116,7 +120,7 @@ class Lifelong:
     def table(self) -> pd.DataFrame:
         """A row for each task: its labels, and how the mixture and each expert did before they saw them."""
         self._home.check_open()
-        return pd.DataFrame([_summarise(self._task(name)) for name in self.tasks])
+        return tabulate_tasks(self._home.records.values())
 
     def task(self, name: str, classes: Sequence[Any] | None = None) -> Task:
         """Begin a task, or get one that there is. A closed one stays closed and predicts; see `Task.reopen`.
@@ -270,11 +274,3 @@ class Lifelong:
         if name not in self._tasks:
             self._tasks[name] = Task(self._home, self._home.records[name])
         return self._tasks[name]
-
-
-def _summarise(task: Task) -> dict[str, Any]:
-    """A row of `Lifelong.table`: means over the labels of what was found before they were seen."""
-    found = {"task": task.name, "labels": task.labels, "classes": len(task.classes), "closed": task.closed}
-    table = task.table
-    measures = [str(name) for name in table if str(name).split(".")[0] in ("right", "error", "loss")]
-    return found | {name: float(table[name].mean()) for name in measures}

@@ -23,9 +23,10 @@ from anyshot.lifelong.labelling import check_fit, check_one_each, number_labels
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import Looks, to_json
 from anyshot.lifelong.pictures import plot_task
-from anyshot.lifelong.progress import Fact, name_experts, tabulate
+from anyshot.lifelong.progress import Fact, name_experts
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.suggestions import Choice, How, choose
+from anyshot.lifelong.summaries import tabulate_labels
 from anyshot.tasks.labels import ClassNames
 
 
@@ -76,8 +77,7 @@ class Task:
     def table(self) -> pd.DataFrame:
         """A row for each label: what was predicted before it was seen, and the loss of each expert."""
         self._check_there()
-        record = self._record
-        return tabulate(record.start, record.facts, record.y, record.classes, record.ids)
+        return tabulate_labels(self._record)
 
     def predict_proba(self, x: Any) -> Float[np.ndarray, "n classes"]:
         """The probability of each class in the order of `classes`, for each input. Zero labels are fine."""
