@@ -1,10 +1,10 @@
 """Which inputs to label next: the three ways of `Task.suggest` on the same tasks, lived through by `Lifelong`.
 
-    python -m benchmarks.suggest digit-pairs 55 0      # the kind of task, how many tasks, and the seed
+    python -m benchmarks.suggest digit-pairs 55 0 4    # the kind of task, how many, the seed, and labels at once
     python -m benchmarks.suggest table                 # the table of all results so far
 
 Kinds: digit-pairs and looks, as in benchmarks/calibration.py. Half of a task's data can be labelled, the other half
-tests. Each way has a folder of its own and buys 48 labels of each task, four at a time. Which of them were random is
+tests. Each way has a folder of its own and buys 48 labels of each task, some at once. Which of them were random is
 given on to `observe`, as users should. Results are JSON lines in benchmarks/out.
 """
 
@@ -27,30 +27,30 @@ from anyshot.lifelong.suggestions import How
 from benchmarks.calibration import KINDS, MLP, Data
 
 OUT = Path(__file__).parent / "out" / "suggest.jsonl"
-MOST, AT_ONCE, FIRST, LOOKS = 48, 4, 20, (4, 8)
+MOST, FIRST, LOOKS = 48, 20, (4, 8)
 TARGETS = {"digit-pairs": 0.95, "looks": 0.7}
 WAYS: tuple[How, ...] = get_args(How)
 
 
-def live_through(life: Lifelong, name: str, data: Data, how: How) -> dict[str, Any]:
+def live_through(life: Lifelong, name: str, data: Data, how: How, at_once: int) -> dict[str, Any]:
     """Buy labels as suggested; the true accuracy before each, and which intervals held it."""
     x, y = np.concatenate([data.x, data.test_x]), np.concatenate([data.y, data.test_y])
     pool, test = np.arange(0, len(x), 2), np.arange(1, len(x), 2)
     task = life.task(name, classes=sorted(set(y.tolist())))
     true, past = [], {}
-    for count in range(0, MOST + 1, AT_ONCE):
+    for count in range(0, MOST + 1, at_once):
         true.append(float(np.mean(task.predict(x[test]) == y[test])))
         if count in LOOKS and (found := task.estimate(x[pool]).past) is not None:
             past[count] = [found.low <= true[-1] <= found.high, found.high - found.low]
         if count < MOST:
-            choice = task.suggest(x[pool], AT_ONCE, how)
+            choice = task.suggest(x[pool], at_once, how)
             picked = pool[choice.places]
             task.observe(x[picked], y[picked], random=choice.random)
             pool = np.setdiff1d(pool, picked)
     table = task.table
     task.close()
     right, drawn = table["right"].to_numpy(float), table["random"].to_numpy(bool)
-    of_label = np.repeat(true[:-1], AT_ONCE)
+    of_label = np.repeat(true[:-1], at_once)
     return {"accuracy": true, "past": past, "own": hold(right[drawn], of_label[drawn]), "all": hold(right, of_label)}
 
 
@@ -62,7 +62,7 @@ def hold(right: np.ndarray, true: np.ndarray) -> list[float]:
     return [float(held), ends[-1][1] - ends[-1][0], float(right.mean() - true.mean())]
 
 
-def measure(kind: str, tasks: int, seed: int) -> None:
+def measure(kind: str, tasks: int, seed: int, at_once: int) -> None:
     draw = np.random.default_rng(seed)
     with ExitStack() as stack:
         folders = [stack.enter_context(tempfile.TemporaryDirectory()) for _ in WAYS]
@@ -70,27 +70,23 @@ def measure(kind: str, tasks: int, seed: int) -> None:
         for number in range(tasks):
             data = KINDS[kind](draw)
             for how, life in zip(WAYS, lives, strict=True):
-                found = live_through(life, f"{number}", data, how)
+                found = live_through(life, f"{number}", data, how, at_once)
                 life.learn()
+                named = {"kind": kind, "seed": seed, "at_once": at_once, "task": number, "how": how}
                 with OUT.open("a") as file:
-                    file.write(json.dumps({"kind": kind, "seed": seed, "task": number, "how": how, **found}) + "\n")
+                    file.write(json.dumps({**named, **found}) + "\n")
 
 
 def print_table() -> None:
     results = pd.DataFrame([json.loads(line) for line in OUT.read_text().splitlines()])
-    for kind, of_kind in results.groupby("kind"):
-        target = TARGETS[str(kind)]
+    for (kind, _), of_kind in results.groupby(["kind", "at_once"]):
+        target, at_once = TARGETS[str(kind)], int(of_kind["at_once"].iloc[0])
         curves = of_kind.pivot(index=["seed", "task"], columns="how", values="accuracy").dropna()
-        found = pd.DataFrame(
-            {
-                (how, name): [value(np.array(curve), target) for curve in curves[how]]
-                for how in WAYS
-                for name, value in {"labels": count_labels, "mean accuracy": average}.items()
-            }
-        )
-        print(
-            f"{kind}: {len(curves)} tasks; labels until {target:.0%} ({MOST + AT_ONCE} if never), mean accuracy so far"
-        )
+        found: dict[tuple[str, str], pd.Series] = {}
+        for how in WAYS:
+            found[how, "labels"] = pd.Series([count_labels(curve, target, at_once) for curve in curves[how]])
+            found[how, "mean accuracy"] = pd.Series([float(np.mean(curve)) for curve in curves[how]])
+        print(f"{kind}, {at_once} at once: {len(curves)} tasks; labels until {target:.0%}, mean accuracy on the way")
         for how in WAYS:
             cells = []
             for name in ("labels", "mean accuracy"):
@@ -115,13 +111,9 @@ def print_table() -> None:
                     print(f"    past tasks, {count:2d} labels: {held:.1%} of {len(past)} hold, width {width:.2f}")
 
 
-def count_labels(curve: np.ndarray, target: float) -> float:
-    reached = np.append(curve >= target, True)
-    return float(AT_ONCE * np.argmax(reached))
-
-
-def average(curve: np.ndarray, target: float) -> float:
-    return float(curve.mean())
+def count_labels(curve: list[float], target: float, at_once: int) -> int:
+    """Labels until the target; those that would have come next if it was never reached."""
+    return at_once * int(np.argmax([accuracy >= target for accuracy in curve] + [True]))
 
 
 def main() -> None:
@@ -129,7 +121,7 @@ def main() -> None:
         print_table()
         return
     OUT.parent.mkdir(exist_ok=True)
-    measure(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    measure(sys.argv[1], *map(int, sys.argv[2:5]))
 
 
 if __name__ == "__main__":
