@@ -35,7 +35,9 @@ def test_categories_of_a_forgotten_task_are_erased(tmp_path: Path, given: bool) 
         life.save("before")
         assert b"Zanzibar" in all_bytes(tmp_path / "life")
         before = life._home.store.read(kept._record.ids)
+        assert list((tmp_path / "life" / "looks").iterdir())
         life.forget("a")
+        assert not (tmp_path / "life" / "looks").exists()  # what was learned from it is there, too
         path = life.export(tmp_path / "export.safetensors")
         for held in (all_bytes(tmp_path / "life"), path.read_bytes()):
             assert [word for word in (b"Zanzibar", b"Oslo", b"17041") if word in held] == []
@@ -47,3 +49,4 @@ def test_categories_of_a_forgotten_task_are_erased(tmp_path: Path, given: bool) 
         found = kept.predict_proba(second)
     with Lifelong(tmp_path / "life", **changes) as again:
         np.testing.assert_array_equal(again.task("b").predict_proba(second), found)
+        again.task("b").close()

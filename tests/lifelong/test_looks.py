@@ -10,7 +10,7 @@ import pytest
 
 from anyshot.errors import InputError
 from anyshot.lifelong import Lifelong
-from anyshot.lifelong.looks import from_json, to_json
+from anyshot.lifelong.looks import Looks, from_json, to_json
 from tests.support.lives import draw_task, make_life
 
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
@@ -42,6 +42,62 @@ def test_later_labels_judge_a_look_and_take_no_part_in_it(tmp_path: Path) -> Non
         right = (one.later + other.later) * (20 - count)  # 12 turned labels once each, the others twice or never
         assert 12 - 1e-9 <= right <= 12 + 2 * (8 - count) + 1e-9
     assert before[8].later + after[8].later == pytest.approx(1)
+
+
+def test_looks_survive_a_restart_also_with_more_outputs_than_before(tmp_path: Path) -> None:
+    found = {}
+    for restart in (True, False):
+        folder = tmp_path / f"{restart}"
+        life = make_life(folder)
+        task = life.task("one")
+        x, y = draw_task(0, 30)
+        y[25] = "maybe"  # a third class: from two outputs to four
+        for n in range(30):
+            task.observe(x[n : n + 1], y[n : n + 1])
+            if n in (4, 20):
+                life.learn(updates=3)  # looks before saw nothing of this
+                if restart:
+                    life.close()
+                    life = Lifelong(folder)
+                    task = life.task("one")
+        assert len(list((folder / "looks").iterdir())) == 3  # looks between updates share a file
+        task.close()
+        found[restart] = [from_json(look) for look in task._record.info["looks"]]
+        assert not list((folder / "looks").iterdir())
+        life.close()
+    assert [look.labels for look in found[True]] == [0, 1, 2, 3, 5, 8, 12, 18, 27]
+    assert [look.later_count for look in found[True]] == [30 - look.labels for look in found[True]]
+    for one, other in zip(found[True], found[False], strict=True):
+        assert dataclasses.astuple(one) == pytest.approx(dataclasses.astuple(other), nan_ok=True)
+
+
+def test_a_damaged_look_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        observe_one_by_one(life, "one", 0, 9)
+        (path,) = (tmp_path / "life" / "looks").iterdir()
+        path.write_bytes(path.read_bytes()[:-9])
+        with pytest.warns(UserWarning, match="left out"):
+            life.task("one").close()
+        assert life.task("one")._record.info["looks"] == []
+
+
+def test_labels_are_cross_validated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    validate = Looks._cross_validate
+    monkeypatch.setattr(Looks, "_cross_validate", lambda *given: calls.append(1) or validate(*given))
+    with make_life(tmp_path / "life") as life:
+        x, y = draw_task(0, 12)
+        task = life.task("one", classes=["no", "yes"])
+        changes = [
+            lambda: task.observe(x[:9], y[:9]),
+            lambda: life.learn(updates=1),
+            lambda: task.observe(x[9:], y[9:]),
+        ]
+        for number, change in enumerate(changes, start=1):
+            change()
+            looks = [task._looks.look(task._learning()) for _ in range(3)]
+            assert looks[0] == looks[1] == looks[2]
+            assert len(calls) == number
 
 
 def test_only_random_labels_judge(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ def test_the_page_needs_nothing_else_and_is_well_formed(written: Path, online_ru
     for _, row in comparison.table.iterrows():
         assert f"{row['cumulative_loss_mean']:,.{comparison.measures[0].digits}f}" in found.text
         assert f"{row['test_labels_mean']:,.0f} ± 0" in found.text
+    assert f"{comparison.group.setting('protocol.test_size')} hidden test labels" in found.text
     for sentence in describe_findings(comparison):
         assert sentence in found.text
     assert "anyshot run rainbow-digits --learner ftml-vs --seed 2" in found.text

@@ -19,6 +19,7 @@ from anyshot.lifelong.inputs import Inputs
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import from_json as looks_from_json
 from anyshot.lifelong.mixture import learn_prior
+from anyshot.lifelong.moments import Moments
 from anyshot.lifelong.record import NEW, Record
 from anyshot.lifelong.setup import Setup
 from anyshot.lifelong.slots import choose_slots, count_outputs
@@ -35,7 +36,7 @@ from anyshot.lifelong.store import Store
 from anyshot.tasks.frames import FrameEncoder
 from anyshot.tasks.labels import ReadLabels
 
-SNAPSHOTS = "snapshots"
+SNAPSHOTS, LOOKS = "snapshots", "looks"
 ROWS_AT_ONCE = 4096
 # The experts' weights before any label, without and with features. At first little has been learned.
 FIRST = {False: [0.1, 0.45, 0.45], True: [0.03, 0.2, 0.4, 0.37]}
@@ -49,11 +50,12 @@ class Home:
     Args:
         store: keeps the tasks.
         setup: the settings.
-        start: a snapshot to begin with, if the folder has none.
+        start: a snapshot to begin with, if the folder has none; it is checked at once.
     """
 
     def __init__(self, store: Store, setup: Setup, start: Path | None) -> None:
         self.store, self.setup = store, setup
+        self.moments = Moments(store.folder / LOOKS)
         self.changing = threading.RLock()  # one thread changes labels or classes at a time
         self.open = True
         self.records = {task.name: Record(store, task) for task in store.list_tasks()}
@@ -62,6 +64,8 @@ class Home:
         self._labelled: tuple[list[Labelled], int] | None = None
         self._learning: Learning | None = None
         self._past: tuple[list[tuple[int, int]], Past] | None = None
+        if start is not None:
+            _ = self.learning
 
     @property
     def learning(self) -> Learning | None:
@@ -74,8 +78,8 @@ class Home:
                     setup.learner, setup.shape, setup.dtype, setup.outputs, setup.classification, self.store.read
                 )
                 found = load_newest(self.store.folder / SNAPSHOTS, lambda path: self.load(learning, path))
-                if not found and self._start is not None:
-                    learning.load(self._start)
+                if not found and self._start is not None and not self.load(learning, self._start):
+                    raise InputError(f"start is {self._start}, which was learned from inputs or labels of another kind")
                 self._learning = learning
             return self._learning
 
@@ -139,7 +143,7 @@ class Home:
 
     def _learn_prior(self) -> list[float]:
         """The experts' weights before the first label of a new task: how they did on the first labels of past ones."""
-        first = FIRST[has_features(self.setup.learner.learner)]
+        first = self.setup.start["prior"] if self.setup.start else FIRST[has_features(self.setup.learner.learner)]
         past = [record for record in self.records.values() if record.count]
         sums = [
             record.start.follow(record.facts[:PRIOR_LABELS], record.y[:PRIOR_LABELS]).mixture.losses
@@ -154,6 +158,8 @@ class Home:
         record.change(classes=[*record.classes, *names], slots=[*record.info["slots"], *slots])
 
     def _choose_slots(self, names: list[Any], taken: dict[str, int], others: list[dict[str, int]]) -> list[int]:
+        if self.setup.start:
+            others = [self.setup.start["slots"], *others]
         chosen = choose_slots([repr(name) for name in names], taken, others)
         self.setup.settle_classes(count_outputs([*others, taken, chosen]))
         if self._learning is not None:
@@ -163,7 +169,8 @@ class Home:
     def check_labels(self, read: ReadLabels) -> None:
         """Refuse labels of another kind than those that there are, or than the classes that tasks were begun with."""
         conflict = self.setup.find_conflict(read)
-        if conflict is not None and any(record.count or record.info["fixed"] for record in self.records.values()):
+        decided = self.setup.start or any(record.count or record.info["fixed"] for record in self.records.values())
+        if conflict is not None and decided:
             raise InputError(conflict)
 
     def settle(self, inputs: Inputs, read: ReadLabels) -> None:
@@ -195,11 +202,20 @@ class Home:
     def labels_changed(self, record: Record) -> None:
         """Learn from the labels of this task as they are now."""
         self._labelled, self._last = None, record
+        if self._start is not None:  # from now on the folder has it
+            if not self.snapshots:
+                self.save()
+            self._start = None
+
+    def remove_moments(self) -> None:
+        """Remove from the disk what was learned up to looks that are judged or dropped."""
+        self.moments.keep_only({name for record in self.records.values() for name in record.info["kept"].values()})
 
     def remove(self, record: Record) -> None:
         """Remove a task, everything that was learned, and the names of categories that no other task has."""
         with self.changing:
             remove_all(self.store.folder / SNAPSHOTS)
+            self.moments.remove_all()
             if isinstance(self.setup.inputs.encoder, FrameEncoder) and not self.store.is_empty:
                 others = [other for other in self.records.values() if other is not record]
                 self.setup.forget_categories(self._find_used(others) | ~self._find_used([record]))

@@ -15,10 +15,10 @@ import numpy as np
 from jaxtyping import PyTree
 
 from anyshot.errors import InputError
-from anyshot.learners import LearnerSpec, Problem, build_learner
+from anyshot.learners import Learner, LearnerSpec, Problem, build_learner
 from anyshot.lifelong.engine import Engine, Labelled
 from anyshot.lifelong.growth import grow_state
-from anyshot.lifelong.snapshots import read_snapshot, write_snapshot
+from anyshot.lifelong.snapshots import write_snapshot
 from anyshot.lifelong.store import DeletedError
 from anyshot.networks import make_network
 from anyshot.online import OnlineProtocol
@@ -165,54 +165,70 @@ class Learning:
             engine = self.now.engine
             self.now = Learned(engine, engine.init(self._key(INIT)), 0)
 
-    def save(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Write what was learned to a file."""
-        now = self.now
-        record = describe_learner(now.engine.learner).model_dump(mode="json")
-        write_snapshot(
-            path, state_arrays(now.state), {"updates": now.updates, "learner": record, "time": time.time(), **about}
-        )
-
-    def load(self, path: Path) -> None:
-        """Go on from a file. It must be of the same learner; it may have fewer outputs."""
-        self.restore(*read_snapshot(path), path)
+    def save(self, path: Path, about: Mapping[str, Any], learned: Learned | None = None) -> None:
+        """Write what was learned to a file; by default what was learned up to now."""
+        engine, state, updates = learned or self.now
+        record = describe_learner(engine.learner).model_dump(mode="json")
+        write_snapshot(path, state_arrays(state), {"updates": updates, "learner": record, "time": time.time(), **about})
 
     def restore(self, arrays: dict[str, np.ndarray], about: Mapping[str, Any], path: Path) -> None:
         """Go on from what `read_snapshot` found in a file."""
-        record = describe_learner(self.now.engine.learner).model_dump(mode="json")
-        saved = about["learner"]
-        for part in ("name", "hyperparameters", "network"):
-            if saved[part] != record[part]:
-                raise InputError(
-                    f"{path} is of another learner: its {part} is {saved[part]}, here it is {record[part]}; use a new "
-                    "folder for it"
-                )
-        outputs = saved["problem"]["outputs"]
-        engine = self._make_engine(outputs)
-        learned = Learned(engine, restore_state(engine.init(self._key(INIT)), arrays), int(about["updates"]))
-        most = self.outputs
+        learned = self.learned_from(arrays, about, path)
         with self.publishing:
             self.now = learned
-        self.grow(most)
+
+    def learned_from(self, arrays: dict[str, np.ndarray], about: Mapping[str, Any], path: Path) -> Learned:
+        """What `read_snapshot` found in a file, with at least as many outputs as there are now."""
+        check_learner(self.now.engine.learner, about, path)
+        now, outputs = self.now.engine, about["learner"]["problem"]["outputs"]
+        engine = now if outputs == now.problem.outputs else self._make_engine(outputs)
+        state = restore_state(engine.init(self._key(INIT)), arrays)
+        if outputs < now.problem.outputs:
+            engine, state = now, grow_state(state, now.init(self._key(INIT)))
+        return Learned(engine, state, int(about["updates"]))
 
     def _key(self, purpose: int) -> Any:
         return jax.random.fold_in(jax.random.key(self.settings.seed), purpose)
 
     def _make_engine(self, outputs: int) -> Engine:
-        settings = self.settings
-        label = (
-            jax.ShapeDtypeStruct((), jnp.int32)
-            if self.classification
-            else jax.ShapeDtypeStruct((outputs,), jnp.float32)
-        )
-        problem = Problem((jax.ShapeDtypeStruct(self.shape, np.dtype(self.dtype)), label), outputs, settings.max_shots)
-        network = make_network(settings.network, self.shape, outputs=outputs)
-        spec = LearnerSpec(settings.learner, problem, network, usual_loss(problem))
-        learner = build_learner(spec, dict(settings.hyperparameters))
-        protocol = OnlineProtocol(
-            max_shots=settings.max_shots,
-            points_per_shot=1,
-            tasks_per_update=settings.tasks_per_update,
-            test_size=1,
-        )
-        return Engine(learner, problem, protocol, self.read)
+        return make_engine(self.settings, self.shape, self.dtype, outputs, self.classification, self.read)
+
+
+def make_engine(
+    settings: LearnerSettings,
+    shape: tuple[int, ...],
+    dtype: str,
+    outputs: int,
+    classification: bool,
+    read: Callable[[np.ndarray], np.ndarray],
+) -> Engine:
+    """What runs the learner; arguments as for `Learning`."""
+    label = jax.ShapeDtypeStruct((), jnp.int32) if classification else jax.ShapeDtypeStruct((outputs,), jnp.float32)
+    problem = Problem((jax.ShapeDtypeStruct(shape, np.dtype(dtype)), label), outputs, settings.max_shots)
+    network = make_network(settings.network, shape, outputs=outputs)
+    spec = LearnerSpec(settings.learner, problem, network, usual_loss(problem))
+    learner = build_learner(spec, dict(settings.hyperparameters))
+    protocol = OnlineProtocol(
+        max_shots=settings.max_shots,
+        points_per_shot=1,
+        tasks_per_update=settings.tasks_per_update,
+        test_size=1,
+    )
+    return Engine(learner, problem, protocol, read)
+
+
+def check_learner(learner: Learner, about: Mapping[str, Any], path: Path) -> None:
+    """Refuse a snapshot of another learner.
+
+    Args:
+        learner: that is to go on from it.
+        about: what the snapshot says.
+        path: of the snapshot.
+    """
+    record, saved = describe_learner(learner).model_dump(mode="json"), about["learner"]
+    for part in ("name", "hyperparameters", "network"):
+        if saved[part] != record[part]:
+            raise InputError(
+                f"{path} is of another learner: its {part} is {saved[part]}, here it is {record[part]}; use a new "
+                "folder for it"
+            )

@@ -16,7 +16,6 @@ from anyshot.lifelong.arguments import (
     check_count,
     check_folder,
     check_new_file,
-    check_path,
     check_seconds,
     check_tag,
 )
@@ -25,8 +24,10 @@ from anyshot.lifelong.contents import check_name
 from anyshot.lifelong.home import Home
 from anyshot.lifelong.settings import complete_settings
 from anyshot.lifelong.setup import Setup, check_encoder
-from anyshot.lifelong.snapshots import Snapshot, read_snapshot
+from anyshot.lifelong.snapshots import Snapshot
+from anyshot.lifelong.starting import Start
 from anyshot.lifelong.store import DATABASE, open_store
+from anyshot.lifelong.summaries import show_tasks, tabulate_tasks
 from anyshot.lifelong.task import Task
 from anyshot.runs.files import writing
 from anyshot.tasks.encoders import Encoder
@@ -46,7 +47,8 @@ class Lifelong:
         max_shots: M, the largest number of labels that the learner adapts to; a task may have more.
         tasks_per_update: the number of tasks in a meta-batch.
         seed: of the initial weights and of every draw.
-        start: a file that `export` wrote: begin with what was learned there.
+        start: a file that `export` wrote: a folder without labels begins with what was learned there. Inputs, labels
+            and the settings of the learner must be as there.
         hyperparameters: of the learner, such as inner_rate=0.03.
 
     >>> import tempfile
@@ -80,15 +82,15 @@ class Lifelong:
         given = {name: value for name, value in given.items() if value is not None}
         place = check_folder(folder)
         check_encoder(encoder)
-        if not (place / DATABASE).exists():
-            complete_settings(given)  # what cannot be right is refused before anything is written
-        begin = None if start is None else check_path("start", start, "a file that Lifelong.export wrote")
-        if begin is not None:
-            read_snapshot(begin)
+        begin = None if start is None else Start.read(start)
+        if not (place / DATABASE).exists():  # what cannot be right is refused before anything is written
+            settings = complete_settings(given)
+            if begin is not None:
+                begin.check(settings)
         store = open_store(place)
         try:
-            setup = Setup(store, given, encoder)
-            self._home = Home(store, setup, begin)
+            setup = Setup(store, given, encoder, begin)
+            self._home = Home(store, setup, None if begin is None else begin.path)
         except BaseException:
             store.close()
             raise
@@ -99,6 +101,9 @@ class Lifelong:
         records, learning = self._home.records.values(), self._home.learning
         labels, updates = sum(record.count for record in records), learning.now.updates if learning else 0
         return f"<Lifelong {self._home.store.folder}: {len(records)} tasks, {labels} labels, {updates} updates>"
+
+    def _repr_html_(self) -> str:
+        return show_tasks(repr(self).strip("<>"), list(self._home.records.values()) if self._home.open else [])
 
     def __enter__(self) -> Lifelong:
         return self
@@ -115,7 +120,7 @@ class Lifelong:
     def table(self) -> pd.DataFrame:
         """A row for each task: its labels, and how the mixture and each expert did before they saw them."""
         self._home.check_open()
-        return pd.DataFrame([_summarise(self._task(name)) for name in self.tasks])
+        return tabulate_tasks(self._home.records.values())
 
     def task(self, name: str, classes: Sequence[Any] | None = None) -> Task:
         """Begin a task, or get one that there is. A closed one stays closed and predicts; see `Task.reopen`.
@@ -269,11 +274,3 @@ class Lifelong:
         if name not in self._tasks:
             self._tasks[name] = Task(self._home, self._home.records[name])
         return self._tasks[name]
-
-
-def _summarise(task: Task) -> dict[str, Any]:
-    """A row of `Lifelong.table`: means over the labels of what was found before they were seen."""
-    found = {"task": task.name, "labels": task.labels, "classes": len(task.classes), "closed": task.closed}
-    table = task.table
-    measures = [str(name) for name in table if str(name).split(".")[0] in ("right", "error", "loss")]
-    return found | {name: float(table[name].mean()) for name in measures}

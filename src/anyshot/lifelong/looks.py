@@ -11,6 +11,7 @@ import numpy as np
 from anyshot.lifelong.across_tasks import Look
 from anyshot.lifelong.experts import Experts
 from anyshot.lifelong.learning import Learned, Learning
+from anyshot.lifelong.moments import Moments
 from anyshot.lifelong.progress import Progress
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.store import Store
@@ -20,29 +21,39 @@ FOLDS = 5
 
 
 class Looks:
-    """Looks at one task. What was learned up to each look is kept in memory until the task is closed.
+    """Looks at one task. What was learned up to each look is kept on disk until the task is closed.
 
-    So a later label never takes part in a prediction that it judges. After a restart, looks begin anew.
+    So a later label never takes part in a prediction that it judges, also if the process ends in between.
 
     Args:
         record: the task.
         experts: predict.
         store: holds the inputs.
+        moments: holds what was learned up to each look.
     """
 
-    def __init__(self, record: Record, experts: Experts, store: Store) -> None:
-        self._record, self._experts, self._store = record, experts, store
-        self._learned: dict[int, Learned] = {}
+    def __init__(self, record: Record, experts: Experts, store: Store, moments: Moments) -> None:
+        self._record, self._experts, self._store, self._moments = record, experts, store, moments
+        self._validated: tuple[int, Learned, float] | None = None  # by all labels, at this version of them
 
-    def keep(self, learned: Learned) -> None:
+    @property
+    def _kept(self) -> dict[int, str]:
+        """The number of labels at each look that is to be judged, and the name of what was learned up to it."""
+        return {int(count): name for count, name in self._record.info["kept"].items()}
+
+    def keep(self, learning: Learning) -> None:
         """Take a look at the number of labels that there are now, if one is due."""
-        passed = [count for count in COUNTS if count <= self._record.count]
-        if passed and (not self._learned or max(self._learned) < passed[-1]):
-            self._learned[self._record.count] = learned
+        count, kept = self._record.count, self._kept
+        if not kept or max(kept) < max(due for due in COUNTS if due <= count):
+            self._keep({**kept, count: self._moments.keep(learning)})
 
     def drop(self) -> None:
         """Drop all looks, for example because labels that judge them were deleted."""
-        self._learned.clear()
+        if self._kept:
+            self._keep({})
+
+    def _keep(self, kept: dict[int, str]) -> None:
+        self._record.change(kept={str(count): name for count, name in kept.items()})
 
     def look(self, learning: Learning, pool: np.ndarray | None = None) -> Look:
         """What the task shows now.
@@ -51,23 +62,30 @@ class Looks:
             learning: the learner of all tasks.
             pool: unlabelled inputs.
         """
-        return self._look(learning, learning.now, self._record.count, pool)
+        version, learned, count = self._record.version, learning.now, self._record.count
+        if self._validated is None or self._validated[0] != version or self._validated[1] is not learned:
+            self._validated = version, learned, self._cross_validate(learning, learned, count)
+        return self._look(learning, learned, count, self._validated[2], pool)
 
     def judge(self, learning: Learning) -> list[Look]:
         """All looks, each judged by the random labels that came after it."""
         record, found = self._record, []
-        for count, learned in self._learned.items():
+        moments = {name: self._moments.load(learning, name) for name in set(self._kept.values())}
+        for count, name in self._kept.items():
+            learned = moments[name]
             later = np.array([p for p in range(count, record.count) if record.facts[p].random], np.int64)
-            if not len(later):
+            if learned is None or not len(later):
                 continue
             x = self._store.read(record.ids[later])
-            look = self._look(learning, learned, count, x)
+            look = self._look(learning, learned, count, self._cross_validate(learning, learned, count), x)
             predicted = self._combine(learning, learned, np.arange(count), x, self._progress(count))
             judged = {**asdict(look), "later": self._measure(predicted, record.y[later]), "later_count": len(later)}
             found.append(Look(**judged))
         return found
 
-    def _look(self, learning: Learning, learned: Learned, count: int, pool: np.ndarray | None) -> Look:
+    def _look(
+        self, learning: Learning, learned: Learned, count: int, cross_validated: float, pool: np.ndarray | None
+    ) -> Look:
         record, progress = self._record, self._record.start
         values = []
         for fact, label in zip(record.facts[:count], record.y[:count], strict=True):
@@ -82,17 +100,17 @@ class Looks:
             labels=count,
             progressive=float(np.mean(values)) if values else math.nan,
             progressive_count=len(values),
-            cross_validated=self._cross_validate(learning, learned, count, progress),
+            cross_validated=cross_validated,
             confidence=confidence,
         )
 
-    def _cross_validate(self, learning: Learning, learned: Learned, count: int, progress: Progress) -> float:
+    def _cross_validate(self, learning: Learning, learned: Learned, count: int) -> float:
         """The accuracy, or mean squared error, on each part of the first labels after adapting to the others."""
         folds = min(FOLDS, count)
         if folds < 2:
             return math.nan
         x, y, places = self._store.read(self._record.ids[:count]), self._record.y[:count], np.arange(count)
-        total = 0.0
+        total, progress = 0.0, self._progress(count)
         for fold in range(folds):
             mine = places % folds == fold
             predicted = self._combine(learning, learned, places[~mine], x[mine], progress)

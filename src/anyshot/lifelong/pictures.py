@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from anyshot.lifelong.sequences import confidence_sequence
 
@@ -24,7 +25,7 @@ def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
         title: of the figure.
         level: of the band around the accuracy.
     """
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
     figure.suptitle(title)
     left, right = figure.subplots(1, 2)
     numbers = np.arange(1, len(table) + 1)
@@ -32,9 +33,8 @@ def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
     if len(table):
         left.plot(numbers, table[measure].expanding().mean(), color="black", label="all, weighed")
         for expert in (name for name in NAMES if f"weight.{name}" in table):
-            if f"{measure}.{expert}" in table:
-                left.plot(numbers, table[f"{measure}.{expert}"].expanding().mean(), ls="--", label=NAMES[expert])
-            right.plot(numbers, table[f"weight.{expert}"], label=NAMES[expert])
+            left.plot(numbers, table[f"{measure}.{expert}"].expanding().mean(), ls="--", label=NAMES[expert])
+            right.plot(numbers, table[f"weight.{expert}"], ls="--")
     if measure == "right" and len(table):
         chosen = np.flatnonzero(table["random"])
         total = table["right"].to_numpy(float)[chosen].cumsum()
@@ -44,6 +44,7 @@ def plot_task(table: pd.DataFrame, title: str, level: float = 0.9) -> Figure:
     right.set(xlabel="labels", ylabel="weight", ylim=(0, 1))
     for axes in (left, right):
         axes.grid(alpha=0.3)
-        if len(table):
-            axes.legend(fontsize="small")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(table):
+        figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     return figure

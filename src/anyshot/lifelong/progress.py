@@ -124,5 +124,7 @@ def tabulate(
             row |= {f"right.{name}": bool(top == label) for name, top in name_experts(tops).items()}
         else:
             row |= {"label": label.tolist(), "predicted": mixed.tolist(), "error": float(np.mean((mixed - label) ** 2))}
+            errors = np.mean((fact.predicted - label) ** 2, axis=1)
+            row |= {f"error.{name}": error for name, error in name_experts(errors).items()}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -17,7 +17,7 @@ from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.progress import Fact, Progress
 from anyshot.lifelong.store import Store
 
-NEW: dict[str, Any] = {"classes": [], "slots": [], "fixed": False, "looks": []}
+NEW: dict[str, Any] = {"classes": [], "slots": [], "fixed": False, "looks": [], "kept": {}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +43,12 @@ class Record:
     Args:
         store: keeps it.
         task: what the store says about it. Its `info` has the classes, their outputs, whether classes are fixed, looks
-            at the task, and the experts' prior weights.
+            at the task, what was learned up to looks that are to be judged, and the experts' prior weights.
     """
 
     def __init__(self, store: Store, task: StoredTask) -> None:
-        self.name, self.number, self.info, self.closed = task.name, task.number, task.info, task.closed
+        self.name, self.number, self.closed = task.name, task.number, task.closed
+        self.info = {**NEW, **task.info}
         self.version = 0  # every change of labels or classes counts
         self.forgotten = False
         self._store, self._count = store, task.labels

@@ -11,9 +11,10 @@ from jaxtyping import Bool
 
 from anyshot.errors import InputError
 from anyshot.lifelong.across_tasks import Measure
-from anyshot.lifelong.inputs import Inputs, decide_inputs, encoder_from
+from anyshot.lifelong.inputs import DESCRIBED, Inputs, decide_inputs, encoder_from
 from anyshot.lifelong.learning import LearnerSettings
 from anyshot.lifelong.settings import complete_settings, make_plain
+from anyshot.lifelong.starting import Start
 from anyshot.lifelong.store import Store
 from anyshot.tasks.encoders import Encoder
 from anyshot.tasks.frames import FrameEncoder
@@ -29,9 +30,16 @@ class Setup:
         store: keeps them.
         given: settings of the learner that the user gave. In a folder that has some, they must be the same.
         encoder: that the user gave.
+        start: to begin with, in a folder without labels. Inputs, labels and the learner must be as there.
     """
 
-    def __init__(self, store: Store, given: Mapping[str, Any], encoder: Encoder | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        given: Mapping[str, Any],
+        encoder: Encoder | None,
+        start: Start | None = None,
+    ) -> None:
         self._store, self._values = store, store.settings
         if not self._values:
             learner = complete_settings(given)
@@ -44,11 +52,21 @@ class Setup:
             if make_plain(value) != known:
                 raise InputError(f"{name} is {value!r}, but {store.folder} was made with {known!r}; use another folder")
         self.learner = LearnerSettings(**self._values["learner"])
+        if start is not None and store.is_empty:
+            encoder = self._begin_with(start, encoder)
         found = self._find_encoder(encoder, store.folder)
+        if self.start is not None and store.is_empty:
+            self._change(shape=self.start["shape"], dtype=self.start["dtype"])
         shape = self._values["shape"]
         self.inputs = Inputs(found, None if shape is None else tuple(shape), self._values["dtype"])
         by_inputs = store.is_empty and shape is not None and isinstance(found, FrameEncoder) and encoder is None
         self._chosen = None if by_inputs else found  # what the user chose
+
+    @property
+    def start(self) -> Mapping[str, Any] | None:
+        """Of what the folder began with: shape and dtype of inputs, outputs of classes, prior. None if with nothing."""
+        start: Mapping[str, Any] | None = self._values.get("start")
+        return start
 
     @property
     def kind(self) -> str | None:
@@ -94,6 +112,11 @@ class Setup:
         """Inputs as arrays of one shape, and what inputs then are. While no label is stored, other ones may follow."""
         if not self._store.is_empty:
             return self.inputs.encode(x), self.inputs
+        if self.start is not None:
+            try:
+                return self.inputs.encode(x), self.inputs
+            except InputError as error:
+                raise InputError(f"{error}; what the folder began with was learned from such inputs") from error
         if self.inputs.shape is not None:
             try:
                 return self.inputs.encode(x), self.inputs
@@ -150,6 +173,20 @@ class Setup:
         assert isinstance(self.inputs.encoder, FrameEncoder)
         self.inputs = Inputs(self.inputs.encoder.forget_categories(used), self.shape, self.dtype)
         self._change(encoder=self._describe(self.inputs)["encoder"])
+
+    def _begin_with(self, start: Start, encoder: Encoder | None) -> Encoder | None:
+        """Store what is said about inputs and labels there. Returns the encoder of inputs."""
+        about = start.about
+        start.check(self._values["learner"])
+        described = about["encoder"] if (about["encoder"] or {}).get("encoder") in DESCRIBED else None
+        if encoder is None and described is not None:
+            encoder = encoder_from(described)
+        if encoder is not None and described is not None and make_plain(encoder.describe()) != described:
+            raise InputError(f"encoder is {encoder.describe()}, but start was learned with {described}; leave it out")
+        outputs = 2 if about["kind"] == "classes" else int(about["learner"]["problem"]["outputs"])
+        kept = {name: about[name] for name in ("shape", "dtype", "slots", "prior")}
+        self._change(start=kept, outputs=outputs, kind=about["kind"], scalar=about["scalar"])
+        return encoder
 
     def _find_encoder(self, encoder: Encoder | None, folder: Path) -> Encoder | None:
         stored = self._values["encoder"]

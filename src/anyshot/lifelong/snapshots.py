@@ -42,7 +42,7 @@ class Snapshot:
 def write_snapshot(path: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
     """Write a file that is whole or not there, and that survives a power cut. It carries hashes of its content."""
     content = {name: np.array(array, order="C") for name, array in arrays.items()}
-    text = json.dumps({"format": FORMAT, **about, "arrays": _hash_arrays(content)}, allow_nan=False)
+    text = json.dumps({"format": FORMAT, **about, "arrays": hash_arrays(content)}, allow_nan=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, save(content, {"anyshot": text, "sha256": sha256(text.encode())}))
 
@@ -135,10 +135,10 @@ def _is_whole(metadata: dict[str, str], about: Any, arrays: dict[str, np.ndarray
         return "arrays" not in about and about.get("format") == 1
     if metadata["sha256"] != sha256(metadata["anyshot"].encode()):
         return False
-    return arrays is None or about["arrays"] == _hash_arrays(arrays)
+    return arrays is None or about["arrays"] == hash_arrays(arrays)
 
 
-def _hash_arrays(arrays: dict[str, np.ndarray]) -> str:
+def hash_arrays(arrays: dict[str, np.ndarray]) -> str:
     """The SHA-256 of the names, dtypes, shapes and bytes of arrays."""
     found = hashlib.sha256()
     for name, array in sorted(arrays.items()):

@@ -23,9 +23,10 @@ from anyshot.lifelong.labelling import check_fit, check_one_each, number_labels
 from anyshot.lifelong.learning import Learning
 from anyshot.lifelong.looks import Looks, to_json
 from anyshot.lifelong.pictures import plot_task
-from anyshot.lifelong.progress import Fact, name_experts, tabulate
+from anyshot.lifelong.progress import Fact, name_experts
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.suggestions import Choice, How, choose
+from anyshot.lifelong.summaries import tabulate_labels
 from anyshot.tasks.labels import ClassNames
 
 
@@ -40,7 +41,7 @@ class Task:
     def __init__(self, home: Home, record: Record) -> None:
         self._home, self._record = home, record
         self._experts = Experts(record, home.store)
-        self._looks = Looks(record, self._experts, home.store)
+        self._looks = Looks(record, self._experts, home.store, home.moments)
 
     def __repr__(self) -> str:
         known = f", classes {', '.join(map(str, self.classes))}" if self.classes else ""
@@ -76,8 +77,7 @@ class Task:
     def table(self) -> pd.DataFrame:
         """A row for each label: what was predicted before it was seen, and the loss of each expert."""
         self._check_there()
-        record = self._record
-        return tabulate(record.start, record.facts, record.y, record.classes, record.ids)
+        return tabulate_labels(self._record)
 
     def predict_proba(self, x: Any) -> Float[np.ndarray, "n classes"]:
         """The probability of each class in the order of `classes`, for each input. Zero labels are fine."""
@@ -120,13 +120,13 @@ class Task:
             y = number_labels(home, self._record, read)
             learning = self._learning()
             if not self.labels:
-                self._looks.drop()  # of an attempt that failed
-            self._looks.keep(learning.now)
+                self._drop_looks()  # of an attempt that failed
+            self._looks.keep(learning)
             predicted = self._experts.predict(learning, rows)
             facts = [Fact.of(predicted[:, place], bool(drawn[place])) for place in range(len(rows))]
             ids = self._record.add(rows, y, facts)
-            self._looks.keep(learning.now)
             home.labels_changed(self._record)
+            self._looks.keep(learning)
         return ids
 
     def correct(self, ids: Sequence[int] | np.ndarray, labels: Any) -> None:
@@ -157,7 +157,7 @@ class Task:
         self._check_there()
         with self._home.changing:
             self._record.delete(self._record.find(ids))
-            self._looks.drop()  # labels that would judge them are gone
+            self._drop_looks()  # labels that would judge them are gone
             self._home.labels_changed(self._record)
 
     def close(self) -> None:
@@ -171,8 +171,8 @@ class Task:
                 return
             new = [to_json(look) for look in self._looks.judge(self._learning())] if self.labels else []
             looks = {look["labels"]: look for look in [*self._record.info["looks"], *new]}  # it may have been reopened
-            self._record.change(closed=True, looks=[looks[count] for count in sorted(looks)])
-            self._looks.drop()
+            self._record.change(closed=True, looks=[looks[count] for count in sorted(looks)], kept={})
+            self._home.remove_moments()
 
     def reopen(self) -> None:
         """Take labels again after `close`. What was seen of the task until then is kept for when it is closed again."""
@@ -191,10 +191,10 @@ class Task:
         """
         self._check_there()
         check_interval(level, largest)
+        pool = None if unlabelled is None else self._home.encode(unlabelled)
         own, count = estimate_own(self.table, level, float(largest))
         found, past = self._home.past(), None
         if found.across is not None and self._home.learning is not None:
-            pool = None if unlabelled is None else self._home.encode(unlabelled)
             past = found.across.estimate(self._looks.look(self._learning(), pool), level)
         return Estimate(self._home.setup.measure, level, count, own, past, found.tasks)
 
@@ -234,8 +234,8 @@ class Task:
         Args:
             unlabelled: inputs of this task.
             n: how many.
-            how: "random"; "uncertainty", where the prediction is least certain; or "disagreement", where what was
-                learned from all tasks and the model from scratch differ most.
+            how: "random"; "uncertainty", where the prediction is least certain; or "disagreement", where the
+                experts differ most, that is, what was learned from all tasks and models of this task alone.
         """
         self._check_there()
         count = check_count("n", n)
@@ -272,6 +272,10 @@ class Task:
         checked = check_new_file(path)
         export_task(self._home, self._record, checked)
         return checked
+
+    def _drop_looks(self) -> None:
+        self._looks.drop()
+        self._home.remove_moments()
 
     def _mix(self, x: Any) -> np.ndarray:
         self._check_there()

@@ -169,7 +169,7 @@ def _measure_online(group: Group) -> tuple[list[Measure], pd.DataFrame, pd.DataF
         Measure("cumulative_loss", "cumulative loss", max(1, _choose_digits(values["cumulative_loss"].min()))),
         *shares,
         Measure("labels", "labels", 0),
-        Measure("test_labels", "test labels", 0, compared=False),
+        Measure("test_labels", "hidden test labels", 0, compared=False),
         Measure("mastered", "tasks mastered", 1, higher_is_better=True, compared=False),
         Measure(zero_shot, heading, digits, higher_is_better=accuracy, compared=False),
     ]

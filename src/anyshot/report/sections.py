@@ -26,6 +26,10 @@ SHOTS = (
     "Each point is the first evaluation of a task with so many shots. A task that was not evaluated with so many, for "
     "instance as it ended before, has the value with the next fewer. Learners from scratch have all labels as shots."
 )
+HIDDEN = (
+    "Labels are those that learners learn from. Each task also has {} hidden test labels, which say whether it is "
+    "mastered. The first table counts them in a column of their own."
+)
 RATES = "Of a method with a step size for every parameter, the mean over parameters is shown."
 
 
@@ -81,9 +85,10 @@ def make_sections(comparison: Comparison) -> list[Section]:
     rates = Section("Learned step sizes", RATES, _table_rates(comparison), figures.draw_rates(plot))
     if comparison.kind == "online":
         paired, labels = "Differences are on the same streams, seed by seed.", _table_labels(comparison)
+        hidden = HIDDEN.format(f"{int(group.setting('protocol.test_size')):,}")
         drawn = [
             Section("Cumulative loss", paired, [], figures.draw_losses(plot)),
-            Section("Labels and tasks mastered", "", [labels], figures.draw_labels(plot)),
+            Section("Labels and tasks mastered", hidden, [labels], figures.draw_labels(plot)),
             Section("Scores against shots", SHOTS, [_table_shots(comparison)], figures.draw_stream_scores(plot)),
             rates,
         ]
