@@ -57,6 +57,12 @@ class Job(Protocol):
     def is_over(self, state: Any) -> bool:
         """Whether a state is the last one."""
 
+    def tasks_ended(self, state: Any) -> int:
+        """How many tasks of the stream have ended; 0 offline."""
+
+    def rounds_until(self, found: Any, count: int, tasks: int) -> int:
+        """Of the first `count` rounds those until so many tasks have ended; all if they have not."""
+
     def learner_state(self, state: Any) -> Any:
         """The learner's state that counts in the end."""
 
@@ -64,7 +70,9 @@ class Job(Protocol):
         """What comes after the last round: tests, and the summary."""
 
 
-def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Observe) -> Any:
+def drive(
+    job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Observe, until_tasks: int | None = None
+) -> Any:
     """Run rounds until the job is over, write the summary, and return the state. The last checkpoint holds it.
 
     Args:
@@ -72,6 +80,7 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
         folder: of the run, opened.
         checkpoint_seconds: how often to save, at least.
         observe: called with what happens.
+        until_tasks: pause, without a summary, once so many tasks have ended; None: run to the end.
 
     Raises:
         RunError: a loss or a parameter was not finite; the last good checkpoint is kept.
@@ -96,9 +105,12 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
 
     rounds, saved, last = 1, time.monotonic(), _last_event(checkpoint.events if checkpoint else b"")
     with catch_interrupts() as interrupted:
-        while not job.is_over(state):
+        while not (job.is_over(state) or _is_enough(job, state, until_tasks)):
             started = time.monotonic()
-            state, found, done = run(state, job.keys["run"], jnp.asarray(rounds, jnp.int32))
+            before, (state, found, done) = state, run(state, job.keys["run"], jnp.asarray(rounds, jnp.int32))
+            enough = done if until_tasks is None else job.rounds_until(found, int(done), until_tasks)
+            if enough < done:  # what was computed behind the pause is not part of it
+                state, found, done = run(before, job.keys["run"], jnp.asarray(enough, jnp.int32))
             finite = bool(state.finite)
             events = recorder.record(jax.device_get(found), int(done) if finite else int(done) - 1)
             folder.append(events)
@@ -116,7 +128,8 @@ def drive(job: Job, folder: RunFolder, checkpoint_seconds: float, observe: Obser
             if interrupted:
                 raise KeyboardInterrupt
         save()
-    job.finish(state, data, recorder, folder, observe)
+    if job.is_over(state):
+        job.finish(state, data, recorder, folder, observe)
     return state
 
 
@@ -153,6 +166,10 @@ def describe_environment() -> dict[str, Any]:
         "devices": len(jax.devices()),
         "opened": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _is_enough(job: Job, state: Any, until_tasks: int | None) -> bool:
+    return until_tasks is not None and job.tasks_ended(state) >= until_tasks
 
 
 def _next_rounds(rounds: int, seconds: float, most: int) -> int:

@@ -50,6 +50,14 @@ class OfflineJob:
         """Whether training has ended."""
         return bool(self.loop.ended(state))
 
+    def tasks_ended(self, state: OfflineState) -> int:
+        """None: tasks do not come one after another."""
+        return 0
+
+    def rounds_until(self, found: Trained, count: int, tasks: int) -> int:
+        """All of them, likewise."""
+        return count
+
     def learner_state(self, state: OfflineState) -> Any:
         """The state that did best on the validation tasks."""
         return state.best

@@ -19,6 +19,7 @@ import numpy as np
 
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.learners import Learner
+from anyshot.limits import MOST_STEPS, check_whole
 from anyshot.runs import checkpoints
 from anyshot.runs.drive import Job, Observe, describe_environment, drive
 from anyshot.runs.experiment import Experiment
@@ -126,6 +127,7 @@ def run(
     *,
     progress: bool = True,
     checkpoint_seconds: float = 60.0,
+    until_tasks: int | None = None,
     observe: Observe | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Run:
@@ -137,6 +139,7 @@ def run(
             or if the run is interrupted.
         progress: whether to print how far it is.
         checkpoint_seconds: how often to save, at least.
+        until_tasks: online, pause once so many tasks of the stream have ended; a later call goes on.
         observe: called with what happens as it happens, such as ("event", Evaluation(...)).
         warn: called with one sentence for each thing that was damaged and has been healed.
 
@@ -148,11 +151,15 @@ def run(
         raise InputError(f"experiment must be an Experiment, got {experiment!r}")
     if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < float("inf")):
         raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {checkpoint_seconds!r}")
+    if until_tasks is not None:
+        check_whole("until_tasks", until_tasks, 1, MOST_STEPS)
+        if experiment.protocol.kind != "online":
+            raise InputError(f"until_tasks is for online experiments, got {until_tasks} with an offline one")
     if folder is None:
         place = Path(tempfile.mkdtemp(prefix="anyshot-"))
         try:
             how: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "observe": observe, "warn": warn}
-            finished = run(experiment, place, progress=progress, **how)
+            finished = run(experiment, place, progress=progress, until_tasks=until_tasks, **how)
         except RunError:  # which says where the last good checkpoint is
             raise
         except BaseException:
@@ -174,7 +181,7 @@ def run(
                 observe(what, news)
 
         if not opened.finished:
-            drive(job, opened, checkpoint_seconds, tell)
+            drive(job, opened, checkpoint_seconds, tell, until_tasks)
     return _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
 
 
