@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from anyshot.version import __version__
 
 MOST_RETRIES = 20  # of a leg whose node or worker was lost
 SECONDS_TO_CONNECT, SECONDS_TO_LOOK = 5.0, 120.0
+SECONDS_WITHOUT_HEAD = 40.0  # Ray ends the whole process without a word to it after 60
+AGAIN = "start the cluster again and give the same command: every run goes on from its last checkpoint"
+START = "start one with `ray start --head`, or use --on local"
 
 
 class RayPool:
@@ -44,11 +49,15 @@ class RayPool:
         self.address, self.out, self.size = address, out, workers
         self.gpus, self.device, self.checkpoint_seconds = gpus, device, checkpoint_seconds
         self._legs: dict[Any, Leg] = {}
+        self._head, self._seen, self._looked = address, 0.0, 0.0
 
     def __enter__(self) -> RayPool:
         _connect(self.address)
         import ray
 
+        if self.address == "auto":
+            self._head = ray.get_runtime_context().gcs_address
+        self._seen = time.monotonic()
         try:
             _check_nodes(self.out)
             has_gpus = ray.cluster_resources().get("GPU", 0) > 0 and self.device != "cpu"
@@ -82,6 +91,7 @@ class RayPool:
         """What has ended, after so many seconds at most."""
         import ray
 
+        self._look_for_head()
         try:
             ready, _ = ray.wait(list(self._legs), num_returns=1, timeout=seconds)
             return [self._take(one) for one in ready]
@@ -102,6 +112,18 @@ class RayPool:
         for one in self._legs:
             ray.cancel(one, force=True)
 
+    def _look_for_head(self) -> None:
+        now = time.monotonic()
+        if now - self._looked < SECONDS_TO_CONNECT:
+            return
+        self._looked = now
+        try:
+            _reach(self._head)
+            self._seen = now
+        except OSError as error:
+            if now - self._seen > SECONDS_WITHOUT_HEAD:
+                raise RunError(f"the head of the Ray cluster {self.address} was lost ({error}); {AGAIN}") from error
+
     def _take(self, ready: Any) -> Ended:
         import ray
 
@@ -115,9 +137,6 @@ class RayPool:
             return Ended(leg, "failed", _first_line(error))
 
 
-AGAIN = "start the cluster again and give the same command: every run goes on from its last checkpoint"
-
-
 def _run_order(line: str) -> tuple[str, str, str]:
     return (*execute(Order.from_json(line)), socket.gethostname())
 
@@ -126,15 +145,12 @@ def _connect(address: str) -> None:
     """Connect to a cluster; refused in one sentence where there is none."""
     import ray
 
-    if address != "auto":
-        place = urlsplit(address)
+    place = os.environ.get("RAY_ADDRESS", "") if address == "auto" else address
+    if place and place not in ("auto", "local"):
         try:
-            assert place.hostname is not None
-            assert place.port is not None
-            with socket.create_connection((place.hostname, place.port), SECONDS_TO_CONNECT):
-                pass
-        except (OSError, AssertionError) as error:
-            raise InputError(f"--on is {address}, but no Ray cluster answers there ({error}); {START}") from error
+            _reach(place)
+        except OSError as error:
+            raise InputError(f"--on is {address}, but no Ray cluster answers at {place} ({error}); {START}") from error
     try:
         ray.init(address, log_to_driver=False, logging_level="warning")
     except (ConnectionError, RuntimeError, TimeoutError) as error:
@@ -143,7 +159,15 @@ def _connect(address: str) -> None:
         ) from error
 
 
-START = "start one with `ray start --head`, or use --on local"
+def _reach(address: str) -> None:
+    """Fail with an OSError if nobody listens at an address with a host and a port."""
+    try:
+        place = urlsplit(address if "://" in address else f"ray://{address}")
+        host, port = place.hostname or "", place.port or 10001
+    except ValueError as error:  # the port is no number
+        raise OSError(str(error)) from error
+    with socket.create_connection((host, port), SECONDS_TO_CONNECT):
+        pass
 
 
 def _check_nodes(out: Path) -> None:

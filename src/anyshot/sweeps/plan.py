@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from anyshot.sweeps.search import Fate, OptunaSampler, RandomSampler, make_sampler
 from anyshot.sweeps.spec import Spec
@@ -27,6 +27,7 @@ class Leg:
         return str(self.trial) + ("" if self.until is None else f", until {self.until} tasks")
 
 
+@runtime_checkable
 class Results(Protocol):
     """What is known of the runs."""
 
@@ -34,6 +35,7 @@ class Results(Protocol):
         """The cumulative loss at the end of a leg; infinite if the run diverged before; None if it is not done."""
 
 
+@runtime_checkable
 class Plan(Protocol):
     """What a sweep has to do."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from anyshot.errors import DataError
 from anyshot.runs.interrupts import catch_interrupts
@@ -18,6 +18,7 @@ from anyshot.sweeps.worker import GRACE
 POLL_SECONDS = 0.5
 
 
+@runtime_checkable
 class Pool(Protocol):
     """Workers: `LocalPool` or `RayPool`."""
 
@@ -38,6 +39,7 @@ class Pool(Protocol):
         """End all now."""
 
 
+@runtime_checkable
 class Show(Protocol):
     """Shows how a sweep is getting on."""
 

@@ -53,9 +53,9 @@ class RandomSampler:
             if not isinstance(space, Range):
                 found[name] = space[int(at * len(space))]
             elif space.whole:
-                found[name] = min(int(_between(space.low, space.high + 1, at, space.log)), int(space.high))
+                found[name] = min(int(_between(space, at, 1.0)), int(space.high))
             else:
-                found[name] = _rounded(_between(space.low, space.high, at, space.log), space)
+                found[name] = _rounded(_between(space, at), space)
         return found
 
 
@@ -99,9 +99,8 @@ class OptunaSampler:
                     trial.report(value, tasks)
             if fate.loss is not None:
                 self.study.tell(trial, fate.loss)
-            else:
-                reported = any(math.isfinite(value) for value in fate.values.values())
-                self.study.tell(trial, state=TrialState.PRUNED if reported else TrialState.FAIL)
+            else:  # also if it diverged: TPE takes no account of trials that have failed
+                self.study.tell(trial, state=TrialState.PRUNED)
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -139,8 +138,10 @@ def _distribution(space: Range | list[Any]) -> Any:
     return distributions.FloatDistribution(float(space.low), float(space.high), log=space.log)
 
 
-def _between(low: float, high: float, at: float, log: bool) -> float:
-    return math.exp(math.log(low) + at * (math.log(high) - math.log(low))) if log else low + at * (high - low)
+def _between(space: Range, at: float, beyond: float = 0.0) -> float:
+    """The number at a fraction of the range, which ends `beyond` its upper end."""
+    low, high = float(space.low), space.high + beyond
+    return math.exp(math.log(low) + at * (math.log(high) - math.log(low))) if space.log else low + at * (high - low)
 
 
 def _rounded(value: float, space: Range) -> float:
