@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anyshot.errors import InputError
+from anyshot.sweeps.plan import make_plan
 from anyshot.sweeps.spec import read_spec
-from anyshot.sweeps.sweeping import sweep
+from anyshot.sweeps.sweeping import check_spec, sweep
 from anyshot.sweeps.trials import Candidate, list_candidates
 from tests.support.refusals import assert_refused
 from tests.support.sweeps import SMALL
 
+PAGE = Path(__file__).parents[2] / "docs/sweeps.md"
 TOML = """
 experiments = ["sinusoid"]
 learners = ["ftml", "toe"]
@@ -121,3 +125,10 @@ def test_a_file_that_is_no_spec(text: str | None, tmp_path: Path) -> None:
         (tmp_path / "s.toml").write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(InputError, match=r"s\.toml"):
         read_spec(tmp_path / "s.toml")
+
+
+@pytest.mark.parametrize("text", re.findall(r"```toml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL))
+def test_the_specs_of_the_docs_are_accepted(text: str, tmp_path: Path) -> None:
+    spec = read_spec(tomllib.loads(text))
+    check_spec(spec, tmp_path)
+    assert make_plan(spec).trials > 1
