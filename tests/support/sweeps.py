@@ -64,7 +64,7 @@ def start_sweep(spec: Path, out: Path, *words: str, **variables: str) -> subproc
     return start_python(program, *how, **variables)
 
 
-def finish(process: subprocess.Popen[str], code: int = 0, seconds: float = 400) -> str:
+def finish(process: subprocess.Popen[str], code: int = 0, seconds: float = 900) -> str:
     """Wait for the end, and give what was printed."""
     said, _ = process.communicate(timeout=seconds)
     assert process.returncode == code, said
@@ -72,7 +72,7 @@ def finish(process: subprocess.Popen[str], code: int = 0, seconds: float = 400) 
     return str(said)
 
 
-def wait_until(what: Callable[[], object], process: subprocess.Popen[str], seconds: float = 200) -> None:
+def wait_until(what: Callable[[], object], process: subprocess.Popen[str], seconds: float = 600) -> None:
     end = time.monotonic() + seconds
     while not what():
         assert time.monotonic() < end

@@ -58,7 +58,7 @@ def sweep(
             )
         except KeyboardInterrupt as stop:
             words = ["anyshot", "sweep", str(spec), "--out", str(out), *(["--on", on] if on != "local" else [])]
-            raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}: {shlex.join(words)}") from None
+            raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; go on with: {shlex.join(words)}") from None
     print("", found, sep="\n")
     figures = shlex.join(["anyshot", "report", str(out)])
     print(f"\n{len(found.finished)} finished runs in {out}; a page with figures: {figures}", flush=True)

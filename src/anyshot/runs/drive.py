@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from anyshot.devices import compiler_options, replicate
-from anyshot.errors import RunError
+from anyshot.errors import DivergedError
 from anyshot.runs.folder import RunFolder
 from anyshot.runs.interrupts import catch_interrupts
 from anyshot.runs.records import EVENTS, Evaluation, Event, Trial
@@ -83,7 +83,7 @@ def drive(
         until_tasks: pause, without a summary, once so many tasks have ended; None: run to the end.
 
     Raises:
-        RunError: a loss or a parameter was not finite; the last good checkpoint is kept.
+        DivergedError: a loss or a parameter was not finite; the last good checkpoint is kept.
         KeyboardInterrupt: Ctrl-C; the compiled call at hand was finished and saved.
     """
     data = job.load_data()
@@ -119,7 +119,7 @@ def drive(
             last = events[-1] if events else last
             if not finite:
                 why = _not_finite(last, job.learns_at_once)
-                raise RunError(f"{why}; the last good checkpoint is in {folder.path}")
+                raise DivergedError(f"{why}; the last good checkpoint is in {folder.path}")
             seconds = time.monotonic() - started
             rounds = _next_rounds(rounds, seconds, job.loop.dispatch)
             if interrupted or time.monotonic() - saved > checkpoint_seconds:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from anyshot.errors import DataError, InputError, RunError
+from anyshot.errors import DataError, DivergedError, InputError, RunError
 from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
 from anyshot.runs.lock import Locked
 from anyshot.sweeps.plan import Leg
@@ -64,9 +64,9 @@ def execute(order: Order) -> tuple[Kind, str]:
             _run(order)
     except KeyboardInterrupt:
         return "stopped", "it was asked to stop"
-    except RunError as error:
+    except DivergedError as error:
         return "diverged", str(error)
-    except (DataError, InputError, OSError) as error:
+    except (DataError, InputError, RunError, OSError) as error:
         return "failed", str(error)
     except Exception as error:  # own code, or a device without memory
         import traceback

@@ -16,6 +16,7 @@ from anyshot.sweeps.trials import Trial
 from anyshot.sweeps.worker import GRACE
 
 POLL_SECONDS = 0.5
+SECONDS_TO_SEE = 60.0
 
 
 @runtime_checkable
@@ -136,11 +137,15 @@ def run_plan(
 def _note(one: Ended, results: FolderResults, outcome: Outcome, keep: Callable[[Trial], None] | None) -> None:
     trial = one.leg.trial
     results.read(trial)
+    until = time.monotonic() + SECONDS_TO_SEE
+    while one.kind == "done" and results.loss(trial, one.leg.until) is None and time.monotonic() < until:
+        time.sleep(POLL_SECONDS)  # a network file system may show a new file only after a while
+        results.read(trial)
     if one.kind == "diverged":
         results.mark_diverged(trial)
         outcome.diverged[trial] = one.why
     elif one.kind == "done" and results.loss(trial, one.leg.until) is None:  # it could not be read back
-        outcome.failed[trial] = f"{results.folder(trial)} does not hold what the run has written; is it on this disk?"
+        outcome.failed[trial] = f"{results.folder(trial)} does not show what the run has written there"
     elif one.kind == "done" and results.loss(trial, None) is not None:
         try:
             if keep is not None:

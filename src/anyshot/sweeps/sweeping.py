@@ -205,10 +205,10 @@ def _raise_if_unfinished(outcome: Outcome, out: Path) -> None:
     failed = [f"{trial}: {why}" for trial, why in outcome.failed.items()]
     why = f"{len(failed)} failed, the first of them {failed[0]}" if failed else ""
     if outcome.stopped:
-        left = f"{outcome.stopped}; {outcome.left} runs in {out} are left"
-        raise KeyboardInterrupt("; ".join([*([left, why] if why else [left]), AGAIN]))
+        left = f"{outcome.stopped}, and {outcome.left} runs in {out} are left"
+        raise KeyboardInterrupt("; ".join(filter(None, [left, why])))
     if failed:
-        raise RunError(f"{why}; the other runs in {out} are finished; then {AGAIN}")
+        raise RunError(f"{why}; then {AGAIN}")
 
 
 def _summarise(plan: FixedPlan | SearchPlan, results: FolderResults, outcome: Outcome, spec: Spec, out: Path) -> Sweep:
