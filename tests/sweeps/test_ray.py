@@ -27,9 +27,8 @@ DIGITS = {"protocol.num_tasks": 4, "protocol.max_steps": 30, "network.kind": "ml
 SPEC: dict[str, Any] = {
     "experiments": ["rainbow-digits"],
     "learners": ["toe", "ftml"],
-    "seeds": list(range(6)),
+    "seeds": list(range(12)),
     "settings": DIGITS,
-    "grid": {"learner.meta_rate": [0.003, 0.001]},
 }
 SMALL_STORE = 80_000_000  # bytes; the smallest that Ray takes
 
@@ -126,7 +125,7 @@ def test_a_node_that_is_full_and_one_that_does_not_see_the_folder(nodes: Nodes, 
     assert socket.gethostname() in last
     nodes.kill_node()
     finish(start_sweep(spec, tmp_path / "full", "--on", "auto", **nodes.address))
-    assert count_finished(tmp_path / "full") == 12
+    assert count_finished(tmp_path / "full") == 6
     nodes.add(**paths, FAULTY_NODE="hidden:hidden")
     said = finish(start_sweep(spec, tmp_path / "hidden", "--on", "auto", **nodes.address), 2)
     assert "does not see --out" in said

@@ -19,6 +19,8 @@ from anyshot.version import __version__
 MOST_RETRIES = 20  # of a leg whose node or worker was lost
 SECONDS_TO_CONNECT, SECONDS_TO_LOOK = 5.0, 120.0
 SECONDS_WITHOUT_HEAD = 40.0  # Ray ends the whole process without a word to it after 60
+# Variables that numbers depend on: the workers have them as we do, whoever has started the nodes.
+NUMERIC = ("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION", "JAX_DISABLE_MOST_OPTIMIZATIONS", "XLA_FLAGS")
 AGAIN = "start the cluster again and give the same command: every run goes on from its last checkpoint"
 START = "start one with `ray start --head`, or use --on local"
 
@@ -64,9 +66,10 @@ class RayPool:
             if self.gpus and not has_gpus:
                 raise InputError(f"--gpus is {self.gpus:g}, but no node of the Ray cluster {self.address} has a GPU")
             gpus = (1.0 if has_gpus else 0.0) if self.gpus is None else self.gpus
-            shared = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if 0 < gpus < 1 else {}
+            variables = {name: os.environ[name] for name in NUMERIC if name in os.environ}
+            variables |= {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"} if 0 < gpus < 1 else {}
             how: dict[str, Any] = {"num_cpus": 1, "num_gpus": gpus, "max_retries": MOST_RETRIES}
-            self._run = ray.remote(**how, runtime_env={"env_vars": shared} if shared else None)(_run_order)
+            self._run = ray.remote(**how, runtime_env={"env_vars": variables})(_run_order)
         except BaseException:
             ray.shutdown()
             raise

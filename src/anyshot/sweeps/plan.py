@@ -7,7 +7,7 @@ the same folders.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -23,8 +23,13 @@ class Leg:
     trial: Trial
     until: int | None = None
 
+    def describe(self, fixed: Collection[str] = ()) -> str:
+        """In words, without the settings of these names, which all candidates have."""
+        until = "" if self.until is None else f", until {self.until} tasks"
+        return f"{self.trial.candidate.describe(fixed)}, seed {self.trial.seed}{until}"
+
     def __str__(self) -> str:
-        return str(self.trial) + ("" if self.until is None else f", until {self.until} tasks")
+        return self.describe()
 
 
 @runtime_checkable

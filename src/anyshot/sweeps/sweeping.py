@@ -107,10 +107,11 @@ def sweep(
             pool = LocalPool(place, workers or count_cores(), device, checkpoint_seconds)
         else:
             pool = RayPool(on, place, workers, gpus, device, checkpoint_seconds)
-        with pool as opened, SweepProgress(results, plan.trials, _count_done(plan, results), not progress) as show:
+        done = _count_done(plan, results)
+        with pool as opened, SweepProgress(results, plan.trials, done, read.settings, not progress) as show:
             outcome = run_plan(plan, results, opened, show)
     _raise_if_unfinished(outcome, place)
-    return _summarise(plan, results, outcome, read, place)
+    return _summarise(plan, results, outcome, place)
 
 
 def check_spec(spec: Spec, out: Path) -> None:
@@ -211,7 +212,7 @@ def _raise_if_unfinished(outcome: Outcome, out: Path) -> None:
         raise RunError(f"{why}; then {AGAIN}")
 
 
-def _summarise(plan: FixedPlan | SearchPlan, results: FolderResults, outcome: Outcome, spec: Spec, out: Path) -> Sweep:
+def _summarise(plan: FixedPlan | SearchPlan, results: FolderResults, outcome: Outcome, out: Path) -> Sweep:
     finished = [trial for trial in plan.list_trials() if results.loss(trial, None) not in (None, float("inf"))]
     folders = tuple(dict.fromkeys(results.folder(trial) for trial in finished))
     return Sweep(out, folders, plan.stopped(), outcome.diverged)

@@ -8,7 +8,7 @@ import importlib
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,9 +58,14 @@ class Candidate:
         """The settings that are changed."""
         return dict(json.loads(self.changes))
 
-    def __str__(self) -> str:
-        shown = ", ".join(f"{_short(name)} {_value(value)}" for name, value in self.settings.items())
+    def describe(self, fixed: Collection[str] = ()) -> str:
+        """In words, without the settings of these names, which all candidates have."""
+        settings = {name: value for name, value in self.settings.items() if name not in fixed}
+        shown = ", ".join(f"{_short(name)} {_value(value)}" for name, value in settings.items())
         return f"{self.learner or self.experiment}" + (f" ({shown})" if shown else "")
+
+    def __str__(self) -> str:
+        return self.describe()
 
     @property
     def name(self) -> str:
