@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from anyshot import run, sweep
+from anyshot.errors import InputError
+from anyshot.sweeps.plan import make_plan
+from anyshot.sweeps.results import FolderResults
 from anyshot.sweeps.spec import read_spec
+from anyshot.sweeps.sweeping import check_spec
 from anyshot.sweeps.trials import list_candidates
+from tests.support import own_experiments
 from tests.support.sweeps import (
     SMALL,
     count_events,
@@ -85,3 +90,44 @@ def test_a_failed_run_does_not_stop_the_others(undisturbed: Path, tmp_path: Path
     assert count_finished(out) == 2
     finish(start_sweep(spec, out, "--workers", "1"))
     assert results(out) == results(undisturbed)
+
+
+def test_own_experiments_are_made_by_name_and_known_by_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_compilation: None
+) -> None:
+    spec = read_spec({"experiments": [f"{own_experiments.__name__}:make_small"], "grid": {"tasks": [1, 2]}})
+    candidates = list_candidates(spec)
+    assert [one.make(5).protocol.num_tasks for one in candidates] == [1, 2]  # type: ignore[union-attr]
+    run(candidates[0].make(0), tmp_path / f"{candidates[0].name}-s0", progress=False)
+    check_spec(spec, tmp_path)
+    assert len(make_plan(spec).legs(FolderResults(tmp_path))) == 1
+    changed = own_experiments.make_small
+    monkeypatch.setattr(own_experiments, "make_small", lambda learner, seed, settings: changed("ftml", seed, settings))
+    with pytest.raises(InputError, match="holds another experiment"):
+        check_spec(spec, tmp_path)
+
+
+SEARCH: dict[str, Any] = {
+    "learners": ["ftml"],
+    "seeds": [0, 1],
+    "search": {"trials": 4, "space": {"learner.inner_rate": {"low": 0.001, "high": 0.3, "log": True}}},
+    "stopping": {"tasks": [2, 4], "factor": 2.0},
+}
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_stops_the_same_candidates_at_the_same_bytes(tmp_path: Path) -> None:
+    spec, out = write(tmp_path / "spec.toml", **SEARCH), tmp_path / "out"
+    killed = 0
+    while killed < 3:
+        process = start_sweep(spec, out, "--workers", "2")
+        before = count_events(out)
+        wait_until(lambda before=before: count_events(out) > before + 10, process)  # type: ignore[misc]
+        process.kill()
+        process.communicate()
+        killed += 1
+    said = finish(start_sweep(spec, out, "--workers", "2"))
+    assert "Stopped after" in said
+    assert count_finished(out) < 8
+    finish(start_sweep(spec, tmp_path / "undisturbed", "--workers", "1"))
+    assert results(out) == results(tmp_path / "undisturbed")
