@@ -62,6 +62,10 @@ class RayPool:
         self._seen = time.monotonic()
         try:
             _check_nodes(self.out)
+            if ray.cluster_resources().get("CPU", 0) < 1:
+                raise InputError(
+                    f"--on is {self.address}, but no node of that cluster has a CPU for tasks; add one"
+                )
             has_gpus = ray.cluster_resources().get("GPU", 0) > 0 and self.device != "cpu"
             if self.gpus and not has_gpus:
                 raise InputError(f"--gpus is {self.gpus:g}, but no node of the Ray cluster {self.address} has a GPU")
@@ -137,7 +141,8 @@ class RayPool:
         except (ray.exceptions.TaskCancelledError, KeyboardInterrupt):
             return Ended(leg, "stopped", "it was asked to stop")
         except ray.exceptions.RayError as error:  # its nodes were lost again and again, or it ran out of memory
-            return Ended(leg, "failed", _first_line(error))
+            raised = isinstance(error, ray.exceptions.RayTaskError)
+            return Ended(leg, "failed", _last_line(error) if raised else _first_line(error))
 
 
 def _run_order(line: str) -> tuple[str, str, str]:
