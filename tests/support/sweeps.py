@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from anyshot.runs.reading import find_runs
-from tests.support.small_runs import ONLINE, result
+from tests.support.small_runs import ONLINE
 from tests.support.toy_runs import ROOT
 
 SMALL: dict[str, Any] = {name: list(value) if isinstance(value, tuple) else value for name, value in ONLINE.items()}
@@ -89,5 +89,11 @@ def count_events(out: Path) -> int:
 
 
 def results(out: Path) -> dict[str, dict[str, bytes]]:
-    """The bytes of all runs, by the names of their folders."""
-    return {str(folder.relative_to(out)): result(folder) for folder in find_runs([out])}
+    """The bytes of all runs, finished or stopped, by the names of their folders."""
+    found = {}
+    for folder in find_runs([out]):
+        (last,) = sorted((folder / "checkpoints").iterdir())[-1:]
+        files = [*folder.glob("e[vx]*.json*"), *folder.glob("summary.json"), *last.iterdir()]
+        found[str(folder.relative_to(out))] = {str(file.relative_to(folder)): file.read_bytes() for file in files}
+        assert {"events.jsonl", "experiment.json"} <= {file.name for file in files}
+    return found

@@ -63,9 +63,7 @@ class RayPool:
         try:
             _check_nodes(self.out)
             if ray.cluster_resources().get("CPU", 0) < 1:
-                raise InputError(
-                    f"--on is {self.address}, but no node of that cluster has a CPU for tasks; add one"
-                )
+                raise InputError(f"--on is {self.address}, but no node of that cluster has a CPU for tasks; add one")
             has_gpus = ray.cluster_resources().get("GPU", 0) > 0 and self.device != "cpu"
             if self.gpus and not has_gpus:
                 raise InputError(f"--gpus is {self.gpus:g}, but no node of the Ray cluster {self.address} has a GPU")
