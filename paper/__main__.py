@@ -13,9 +13,10 @@ from tabulate import tabulate
 
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.runs.reading import find_runs, read_run
+from anyshot.sweeps.progress import describe_progress
 from paper.cost import describe_cost, estimate_minutes
 from paper.document import DOCUMENT, RESULTS, write_document
-from paper.jobs import Job, describe_progress, find_job, list_jobs
+from paper.jobs import Job, find_job, list_jobs
 from paper.queue import Queue
 from paper.results import Results, read_results, result_path, write_result
 from paper.sections import write_section

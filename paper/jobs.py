@@ -1,4 +1,4 @@
-"""The runs behind a table: how each is started, where it is kept, and how far it is."""
+"""The runs behind a table: how each is started, and where it is kept."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from anyshot.errors import DataError, InputError
 from anyshot.runs.naming import nearest_preset
-from anyshot.runs.reading import EVENTS_FILE, EXPERIMENT_FILE, read_run
-from anyshot.runs.records import EVENTS, Event, ExperimentRecord, Pretraining, Score, Trial
+from anyshot.runs.reading import EXPERIMENT_FILE, read_run
+from anyshot.runs.records import ExperimentRecord
 from paper.targets import TABLES, Table, specs_of
 
 CHECKPOINT_SECONDS = 30
-LINE = 100_000  # bytes; no event is longer
 
 
 @dataclass(frozen=True)
@@ -92,32 +89,3 @@ def find_job(experiment: ExperimentRecord) -> Job | None:
         if any((spec.learner, spec.settings) == (experiment.learner.name, changes) for spec in specs_of(label)):
             return Job(preset, label, experiment.seed)
     return None
-
-
-def last_event(folder: Path) -> Event | None:
-    """The last event in a run's log, which may be growing; None if there is none yet."""
-    if not (folder / EVENTS_FILE).is_file():
-        return None
-    with (folder / EVENTS_FILE).open("rb") as log:
-        log.seek(max(0, log.seek(0, 2) - LINE))
-        lines = log.read().split(b"\n")[:-1]
-    for line in reversed(lines):
-        try:
-            return EVENTS.validate_json(line)
-        except ValidationError:  # cut off, and written again when the run goes on
-            continue
-    return None
-
-
-def describe_progress(folder: Path) -> str | None:
-    """How far a run is; None if it has not begun."""
-    event = last_event(folder)
-    if event is None:
-        return None
-    if isinstance(event, Pretraining):
-        return "pretraining"
-    if isinstance(event, Score):
-        return "testing"
-    if isinstance(event, Trial):
-        return f"step {event.step:,}"
-    return f"{event.position + event.ended} tasks, {event.total_labels:,} labels"

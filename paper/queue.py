@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from anyshot.errors import DataError
-from paper.jobs import Job, describe_progress
+from anyshot.sweeps.progress import describe_progress
+from paper.jobs import Job
 
 ANYSHOT = (sys.executable, "-m", "anyshot")
 GRACE = 60.0  # seconds in which a run may finish its chunk and save; compiling cannot be interrupted

@@ -18,6 +18,8 @@ jax.config.update(
 )
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
 
+collect_ignore = ["support/faulty_node"]  # for processes of its own
+
 # Compilation makes the first example slow; that is no fault of the code under test.
 settings.register_profile("anyshot", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("anyshot")

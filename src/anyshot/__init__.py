@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from anyshot.report import compare, write_report
     from anyshot.runs import Experiment, Run, load_run, make_experiment, make_learner, read_runs, run
     from anyshot.shots import Episodes, Shots, stack_tasks
+    from anyshot.sweeps import sweep
     from anyshot.tasks import StoredTasks, TaskSet, load_tasks, write_tasks
 
 
@@ -40,6 +41,7 @@ _PARTS = {
     "report": ("compare", "write_report"),
     "runs": ("Experiment", "Run", "load_run", "make_experiment", "make_learner", "read_runs", "run"),
     "shots": ("Episodes", "Shots", "stack_tasks"),
+    "sweeps": ("sweep",),
     "tasks": ("StoredTasks", "TaskSet", "load_tasks", "write_tasks"),
 }
 _PLACES = {name: part for part, names in _PARTS.items() for name in names}
@@ -54,6 +56,7 @@ _PACKAGES = (
     "rates",
     "report",
     "runs",
+    "sweeps",
     "tasks",
 )
 
@@ -91,6 +94,7 @@ __all__ = [
     "run",
     "squared_error",
     "stack_tasks",
+    "sweep",
     "use_cpu_cores",
     "write_report",
     "write_tasks",

@@ -11,3 +11,7 @@ class DataError(RuntimeError):
 
 class RunError(RuntimeError):
     """A run that cannot go on; the message says where it was and what to try."""
+
+
+class DivergedError(RunError):
+    """A loss or a parameter was not finite. The same happens whenever the run is tried again."""

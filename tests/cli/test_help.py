@@ -22,7 +22,19 @@ pytestmark = pytest.mark.medium
 DATA = ("list", "fetch", "verify", "show")
 ASKED = [[], *([name] for name in COMMANDS), *(["data", name] for name in DATA)]
 ASKED += [["run", name] for name in PRESETS] + [["run", "--resume"]]
-SLOW = {"jax", "equinox", "pandas", "matplotlib", "scipy", "sklearn", "tensorboardX", "mlflow", "wandb"}
+SLOW = {
+    "jax",
+    "equinox",
+    "pandas",
+    "matplotlib",
+    "scipy",
+    "sklearn",
+    "tensorboardX",
+    "mlflow",
+    "wandb",
+    "ray",
+    "optuna",
+}
 ASK_ALL = """
 import contextlib, io, json, sys
 from anyshot.cli import main

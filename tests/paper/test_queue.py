@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from anyshot.sweeps.progress import describe_progress
 from paper import __main__ as command
 from paper import queue
-from paper.jobs import Job, describe_progress, list_jobs
+from paper.jobs import Job, list_jobs
 from paper.results import read_results
 from paper.targets import Label, find_tables
 from tests.paper import fake_anyshot

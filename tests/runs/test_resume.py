@@ -22,6 +22,7 @@ import pytest
 
 from anyshot import Experiment, make_learner, run
 from anyshot.errors import DataError, InputError, RunError
+from anyshot.runs import drive
 from anyshot.runs.reading import read_events
 from tests.support.faults import Crash
 from tests.support.small_runs import SMALL, result, small_online, start_process, start_small, with_seed
@@ -382,3 +383,23 @@ def test_a_damaged_checkpoint_is_passed_over(whole: dict[str, dict[str, bytes]],
     run(small_online(), tmp_path / "run", progress=False, warn=warnings.append)
     assert newest.name in warnings[0]
     assert result(tmp_path / "run") == whole["online"]
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_a_pause_is_exact_and_leaves_no_trace(
+    tasks: int, whole: dict[str, dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many rounds were computed at once, a pause comes where its task ends; afterwards all is as without it."""
+    paused = []
+    for name, seconds in (("short", 1e-9), ("long", 1e9)):  # one round at a time, or as many as there may be
+        monkeypatch.setattr(drive, "SECONDS_A_DISPATCH", seconds)
+        found = run(small_online(), tmp_path / name, progress=False, until_tasks=tasks)
+        assert found.summary is None
+        last = found.table.iloc[-1]
+        assert (last["position"], last["ended"]) == (tasks - 1, True)
+        assert found.table["ended"].sum() == tasks
+        (newest,) = sorted((tmp_path / name / "checkpoints").iterdir())[-1:]
+        paused.append({file.name: file.read_bytes() for file in newest.iterdir()})
+    assert paused[0] == paused[1]
+    run(small_online(), tmp_path / "long", progress=False)
+    assert result(tmp_path / "long") == whole["online"]

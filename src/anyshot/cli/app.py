@@ -18,6 +18,7 @@ from anyshot.cli.data import data
 from anyshot.cli.demo import demo
 from anyshot.cli.listing import learners, presets
 from anyshot.cli.run import resume, run_preset
+from anyshot.cli.sweep import sweep
 from anyshot.cli.watch import watch
 from anyshot.errors import InputError
 from anyshot.runs.presets import PRESETS
@@ -60,6 +61,7 @@ def completion(shell: Shell) -> None:
 COMMANDS: dict[str, tuple[Callable[..., Any] | None, str]] = {
     "demo": (demo, "compare four methods on embedded data in about two minutes"),
     "run": (None, "run an experiment, or go on with one that was stopped"),
+    "sweep": (sweep, "run a grid, a list or a search of experiments, here or on a Ray cluster"),
     "compare": (compare, "print a table that compares runs"),
     "watch": (watch, "show the curves of runs in the terminal while they run"),
     "report": (report, "write a page with tables and figures about runs"),

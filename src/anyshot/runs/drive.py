@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from anyshot.devices import compiler_options, replicate
-from anyshot.errors import RunError
+from anyshot.errors import DivergedError
 from anyshot.runs.folder import RunFolder
 from anyshot.runs.hosts import NoFolder, agree, agree_on_state
 from anyshot.runs.interrupts import catch_interrupts
@@ -62,6 +62,12 @@ class Job(Protocol):
     def is_over(self, state: Any) -> bool:
         """Whether a state is the last one."""
 
+    def tasks_ended(self, state: Any) -> int:
+        """How many tasks of the stream have ended; 0 offline."""
+
+    def rounds_until(self, found: Any, count: int, tasks: int) -> int:
+        """Of the first `count` rounds those until so many tasks have ended; all if they have not."""
+
     def learner_state(self, state: Any) -> Any:
         """The learner's state that counts in the end."""
 
@@ -69,7 +75,13 @@ class Job(Protocol):
         """What comes after the last round: tests, and the summary."""
 
 
-def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, observe: Observe) -> Any:
+def drive(
+    job: Job,
+    folder: RunFolder | NoFolder,
+    checkpoint_seconds: float,
+    observe: Observe,
+    until_tasks: int | None = None,
+) -> Any:
     """Run rounds until the job is over, write the summary, and return the state. The last checkpoint holds it.
 
     Args:
@@ -77,9 +89,10 @@ def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, obs
         folder: of the run, opened.
         checkpoint_seconds: how often to save, at least.
         observe: called with what happens.
+        until_tasks: pause, without a summary, once so many tasks have ended; None: run to the end.
 
     Raises:
-        RunError: a loss or a parameter was not finite; the last good checkpoint is kept.
+        DivergedError: a loss or a parameter was not finite; the last good checkpoint is kept.
         KeyboardInterrupt: Ctrl-C; the compiled call at hand was finished and saved.
     """
     data = job.load_data()
@@ -104,9 +117,12 @@ def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, obs
 
     rounds, saved, last = 1, time.monotonic(), _last_event(checkpoint.events if checkpoint else b"")
     with catch_interrupts() as interrupted:
-        while not job.is_over(state):
+        while not (job.is_over(state) or _is_enough(job, state, until_tasks)):
             started = time.monotonic()
-            state, found, done = run(state, rounds)
+            before, (state, found, done) = state, run(state, rounds)
+            enough = done if until_tasks is None else job.rounds_until(found, int(done), until_tasks)
+            if enough < done:  # what was computed behind the pause is not part of it
+                state, found, done = run(before, int(enough))
             finite = bool(state.finite)
             events = recorder.record(jax.device_get(found), int(done) if finite else int(done) - 1)
             folder.append(events)
@@ -115,7 +131,7 @@ def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, obs
             last = events[-1] if events else last
             if not finite:
                 why = _not_finite(last, job.learns_at_once)
-                raise RunError(f"{why}; the last good checkpoint is in {folder.path}")
+                raise DivergedError(f"{why}; the last good checkpoint is in {folder.path}")
             seconds = time.monotonic() - started
             late = time.monotonic() - saved > checkpoint_seconds
             rounds, due, stop = agree(_next_rounds(rounds, seconds, job.loop.dispatch), late, bool(interrupted))
@@ -125,7 +141,8 @@ def drive(job: Job, folder: RunFolder | NoFolder, checkpoint_seconds: float, obs
             if stop:
                 raise KeyboardInterrupt
         save()
-    job.finish(state, data, recorder, folder, observe)
+    if job.is_over(state):
+        job.finish(state, data, recorder, folder, observe)
     return state
 
 
@@ -173,6 +190,10 @@ def describe_environment(sharing: int = 1) -> dict[str, Any]:
         "sharing": sharing,
         "opened": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
+
+
+def _is_enough(job: Job, state: Any, until_tasks: int | None) -> bool:
+    return until_tasks is not None and job.tasks_ended(state) >= until_tasks
 
 
 def _next_rounds(rounds: int, seconds: float, most: int) -> int:

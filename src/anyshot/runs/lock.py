@@ -15,6 +15,10 @@ from anyshot.runs.files import AGAIN, write_all, writing
 LOCK = "lock"
 
 
+class Locked(DataError):
+    """Another process writes the folder."""
+
+
 @contextmanager
 def only_writer(folder: Path, again: str = AGAIN, own: str = "wait for it or stop it") -> Iterator[None]:
     """Be the only writer of `folder`; raises `DataError` if another process is.
@@ -38,7 +42,7 @@ def only_writer(folder: Path, again: str = AGAIN, own: str = "wait for it or sto
         except BlockingIOError:
             if (holder := _holder(handle)) == _name_process():
                 raise DataError(f"{folder} is open already in this process ({holder}); {own}") from None
-            raise DataError(f"{folder} is being written by {holder}; wait for it or stop it") from None
+            raise Locked(f"{folder} is being written by {holder}; wait for it or stop it") from None
         except OSError as error:
             raise DataError(
                 f"cannot lock {folder}: {error.strerror or error}; its file system may have no locks: choose a folder "

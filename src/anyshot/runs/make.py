@@ -38,13 +38,25 @@ def make_experiment(
     return experiment_of(change(found, learner, settings or {}), learner, seed)
 
 
-def experiment_of(found: Preset, learner: str, seed: int) -> Experiment:
-    """The experiment of a preset that may have been changed."""
-    settings: dict[str, Any] = dict(found.data_settings)
-    tasks = load_tasks(found.data, seed=found.data_seed, **settings)
+def experiment_of(found: Preset, learner: str, seed: int, tasks: TaskSet | None = None) -> Experiment:
+    """The experiment of a preset that may have been changed.
+
+    Args:
+        found: the preset.
+        learner: the name of the method.
+        seed: of the run.
+        tasks: its tasks, where they are at hand; loaded by default.
+    """
+    tasks = tasks or tasks_of(found)
     hyperparameters = own_hyperparameters(found, learner)
     made = make_learner(learner, tasks, found.protocol, network=found.network, **hyperparameters)
     return Experiment(tasks, made, found.protocol, seed)
+
+
+def tasks_of(found: Preset) -> TaskSet:
+    """The tasks of a preset."""
+    settings: dict[str, Any] = dict(found.data_settings)
+    return load_tasks(found.data, seed=found.data_seed, **settings)
 
 
 def experiment_from(record: ExperimentRecord) -> Experiment:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from anyshot.devices import replicate
-from anyshot.errors import RunError
+from anyshot.errors import DivergedError
 from anyshot.offline.evaluation import Scores, evaluate, some_rounds
 from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
 from anyshot.offline.protocol import OfflineProtocol
@@ -59,6 +59,14 @@ class OfflineJob:
         """Whether training has ended."""
         return bool(self.loop.ended(state))
 
+    def tasks_ended(self, state: OfflineState) -> int:
+        """None: tasks do not come one after another."""
+        return 0
+
+    def rounds_until(self, found: Trained, count: int, tasks: int) -> int:
+        """All of them, likewise."""
+        return count
+
     def learner_state(self, state: OfflineState) -> Any:
         """The state that did best on the validation tasks."""
         return state.best
@@ -83,7 +91,7 @@ class OfflineJob:
             tests, key = Draw.test(split.test, self.protocol), self.keys["test"]
             scores = evaluate(self.loop, tests, state.best, key, count_episodes, compiled_rounds())
         if not np.all(np.isfinite(scores.loss)):
-            raise RunError(
+            raise DivergedError(
                 f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
                 "learner.inner_rate, or learner.inner_clip, in a new folder"
             )

@@ -64,6 +64,15 @@ class OnlineJob:
         """Whether the last task has ended."""
         return int(state.position) >= (self.protocol.num_tasks or self.tasks.num_tasks)
 
+    def tasks_ended(self, state: OnlineState) -> int:
+        """How many tasks have ended behind those of pretraining."""
+        return int(state.position) - self.protocol.pretrain_tasks
+
+    def rounds_until(self, found: Record, count: int, tasks: int) -> int:
+        """Of the first `count` rounds those until so many tasks have ended; all if they have not."""
+        last = np.asarray(found.ended & (found.position == self.protocol.pretrain_tasks + tasks - 1))[:count]
+        return int(np.argmax(last)) + 1 if last.any() else count
+
     def learner_state(self, state: OnlineState) -> Any:
         """The learner's state now."""
         return state.learner

@@ -21,6 +21,7 @@ import numpy as np
 from anyshot.devices import share_tasks
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.learners import Learner
+from anyshot.limits import MOST_STEPS, check_whole
 from anyshot.runs import checkpoints
 from anyshot.runs.drive import Job, Observe, describe_environment, drive
 from anyshot.runs.experiment import Experiment
@@ -131,6 +132,7 @@ def run(
     progress: bool = True,
     devices: int | Literal["auto"] | None = None,
     checkpoint_seconds: float = 60.0,
+    until_tasks: int | None = None,
     observe: Observe | None = None,
     warn: Callable[[str], None] = warnings.warn,
 ) -> Run:
@@ -145,6 +147,7 @@ def run(
             joined. None takes as many as the folder's run had; for a new one all CPU devices, or one GPU. Results of
             different numbers differ in the last bits.
         checkpoint_seconds: how often to save, at least.
+        until_tasks: online, pause once so many tasks of the stream have ended; a later call goes on.
         observe: called with what happens as it happens, such as ("event", Evaluation(...)).
         warn: called with one sentence for each thing that was damaged and has been healed.
 
@@ -156,11 +159,15 @@ def run(
         raise InputError(f"experiment must be an Experiment, got {experiment!r}")
     if not (isinstance(checkpoint_seconds, int | float) and 0 <= checkpoint_seconds < float("inf")):
         raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {checkpoint_seconds!r}")
+    if until_tasks is not None:
+        check_whole("until_tasks", until_tasks, 1, MOST_STEPS)
+        if experiment.protocol.kind != "online":
+            raise InputError(f"until_tasks is for online experiments, got {until_tasks} with an offline one")
     if folder is None:
         place = Path(tempfile.mkdtemp(prefix="anyshot-"))
         try:
             how: dict[str, Any] = {"checkpoint_seconds": checkpoint_seconds, "observe": observe, "warn": warn}
-            finished = run(experiment, place, progress=progress, devices=devices, **how)
+            finished = run(experiment, place, progress=progress, devices=devices, until_tasks=until_tasks, **how)
         except RunError:  # which says where the last good checkpoint is
             raise
         except BaseException:
@@ -184,7 +191,7 @@ def run(
             with _open_folder(experiment, place, sharing, warn) as opened:
                 (is_finished,) = agree(opened.finished)
                 if not is_finished:
-                    drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell)
+                    drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell, until_tasks)
     if is_first_host():
         found = _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
     else:
