@@ -31,7 +31,7 @@ def use_device(
         from anyshot.devices import use_cpu_cores
 
     if device != "auto":
-        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,cpu"}[device])
+        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda"}[device])
     on_cpu = device == "cpu" or (device == "auto" and not _has_gpu())
     wanted = before if devices is None else devices
     if on_cpu and isinstance(wanted, int):

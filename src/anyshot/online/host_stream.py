@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Int, Key
 
+from anyshot.errors import InputError
 from anyshot.learners import Drawn
 from anyshot.online.buffer import Buffer, Sizes
 from anyshot.online.loop import RECALL, OnlineLoop, round_keys
@@ -158,7 +159,12 @@ class HostStream:
 
 def host_device() -> Any:
     """The device that draws: a core of this host."""
-    return jax.local_devices(backend="cpu")[0]
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError as error:
+        raise InputError(
+            "stored tasks are drawn on the host, but JAX has no CPU; set JAX_PLATFORMS=cuda,cpu"
+        ) from error
 
 
 class Arrivals(eqx.Module):

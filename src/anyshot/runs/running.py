@@ -176,6 +176,7 @@ def run(
         weakref.finalize(finished, _remove, place)
         return finished
     place, learner = Path(folder), experiment.learner
+    job = JOBS[experiment.protocol.kind](experiment)  # which refuses what cannot be run, before anything is written
     with share_tasks(devices if devices is not None else devices_before(place)) as sharing:
         check_sharing(experiment, sharing)
         sharing = sharing if learner.shares_tasks else 1
@@ -191,7 +192,7 @@ def run(
             with _open_folder(experiment, place, sharing, warn) as opened:
                 (is_finished,) = agree(opened.finished)
                 if not is_finished:
-                    drive(JOBS[experiment.protocol.kind](experiment), opened, checkpoint_seconds, tell, until_tasks)
+                    drive(job, opened, checkpoint_seconds, tell, until_tasks)
     if is_first_host():
         found = _load(place, read_experiment(place), learner, experiment_sha256(place), None, warn)
     else:
