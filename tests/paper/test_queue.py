@@ -164,7 +164,7 @@ def test_ctrl_c_reaches_each_run_once(number: signal.Signals, tmp_path: Path) ->
     with subprocess.Popen(
         [*words, "--results", "kept"],
         cwd=tmp_path,
-        env=os.environ | {"FAKE": fake("a-gem", ftml_vs_s0="wait"), "PYTHONPATH": str(ROOT)},
+        env=os.environ | {"FAKE": fake("a-gem", ftml_vs_s0="wait"), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
