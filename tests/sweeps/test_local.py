@@ -31,11 +31,12 @@ from tests.support.sweeps import (
 
 pytestmark = pytest.mark.medium
 
-SPEC: dict[str, Any] = {"experiments": ["sinusoid"], "learners": ["toe", "ftml"], "seeds": [0, 1], "settings": SMALL}
+BASE: dict[str, Any] = {"experiments": ["sinusoid"], "learners": ["toe"], "seeds": [0, 1], "settings": SMALL}
+SPEC = BASE | {"grid": {"protocol.batch_size": [100, 20]}}
 
 
 def write(path: Path, **changes: Any) -> Path:
-    path.write_text(spec_text(SPEC | changes))
+    path.write_text(spec_text((BASE if "search" in changes else SPEC) | changes))
     return path
 
 
@@ -55,7 +56,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_killed_interrupted_and_changed_it_ends_with_the_same_bytes(undisturbed: Path, tmp_path: Path) -> None:
-    spec, out = write(tmp_path / "spec.toml", learners=["toe"]), tmp_path / "out"
+    spec, out = write(tmp_path / "spec.toml", seeds=[0]), tmp_path / "out"
     first = start_sweep(spec, out, "--workers", "1")
     wait_until(lambda: count_events(out), first)
     first.kill()  # the workers save and end by themselves, and the next sweep waits for them
@@ -83,7 +84,7 @@ def test_a_failed_run_does_not_stop_the_others(undisturbed: Path, tmp_path: Path
     spec, out = write(tmp_path / "spec.toml"), tmp_path / "out"
     faulty = str(Path(__file__).parent.parent / "support" / "faulty_node")
     paths = os.pathsep.join([faulty, os.environ.get("PYTHONPATH", "")])
-    said = finish(start_sweep(spec, out, "--workers", "1", PYTHONPATH=paths, FAULTY_NODE="full:toe-"), 1)
+    said = finish(start_sweep(spec, out, "--workers", "1", PYTHONPATH=paths, FAULTY_NODE="full:-s1/"), 1)
     last = said.strip().splitlines()[-1]
     assert "2 failed" in last
     assert "No space left on device" in last

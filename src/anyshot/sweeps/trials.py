@@ -72,7 +72,7 @@ class Candidate:
         """Of the folders of its runs, without the seed.
 
         >>> Candidate.of("sinusoid", "toe", {"learner.meta_rate": 0.01}).name
-        'sinusoid/toe-meta_rate=0.01-3f4bf5b2'
+        'sinusoid/toe-meta_rate=0.01-adb64244'
         """
         parts = [self.learner or "own", *(f"{_short(name)}={_value(value)}" for name, value in self.settings.items())]
         slug = re.sub(r"[^\w.,+=-]", "_", "-".join(parts))[:SLUG].rstrip("-")
