@@ -80,6 +80,8 @@ def expected(events: Sequence[Event]) -> Points:
         assert isinstance(event, Evaluation)
         values = {name: float(getattr(event, name)) for name in ("position", "labels", "shots", "loss")}
         values |= {"total_loss": event.total_loss, "total_labels": float(event.total_labels)}
+        if event.constant_loss is not None:
+            values["constant_loss"] = event.constant_loss
         values |= {f"train.{name}": value for name, value in event.train.items()}
         values |= {f"rates.{name}": value for name, value in event.rates.items() if isinstance(value, float)}
         points.append((number, values))
