@@ -22,7 +22,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 # Okabe and Ito's colours, which people who are colour-blind tell apart, with grey, purple, brown, wine, dark green and
 # olive for their yellow.
 LOOKS: dict[str, tuple[str, str, Any]] = {
-    "anyshot": ("#cc0033", "o", "-"),
+    "anyshot": ("#cc0033", "p", "-"),
     "toe": ("#5f5f5f", "s", "--"),
     "ftml": ("#0072b2", "o", "-"),
     "ftml-vl": ("#009e73", "^", "-."),
@@ -37,7 +37,7 @@ LOOKS: dict[str, tuple[str, str, Any]] = {
     "scratch": ("#117733", ">", (0, (4, 1, 1, 1))),
     "scratch-network": ("#999933", "d", (0, (2, 1))),
 }
-OTHER_MARKERS = ("p", "8", "1")  # of methods that have no look of their own
+OTHER_MARKERS = ("8", "1", "2")  # of methods that have no look of their own
 WIDTH, LETTER = 4.8, 0.085  # of a figure and, about, of a letter in its legend, in inches
 RULES = {
     "svg.hashsalt": "anyshot",
