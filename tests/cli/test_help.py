@@ -99,11 +99,12 @@ def test_help_lists_all_commands_and_all_presets(helps: dict[str, str]) -> None:
 
 def test_the_options_of_run_are_the_same_for_every_preset(helps: dict[str, str]) -> None:
     wanted = {"--help", "--out", "--learner", "--seed", "--set", "--device", "--checkpoint-seconds", "--quiet"}
+    wanted |= {"--devices", "--hosts"}
     for name in PRESETS:
         found = {option for entry in entries(helps[f"run {name}"]) for option in re.findall(r"--[\w-]+", entry)[:1]}
         assert found == wanted | {"--track", "--dry-run"}
     resumed = {option for entry in entries(helps["run --resume"]) for option in re.findall(r"--[\w-]+", entry)[:1]}
-    assert resumed == {"--help", "--device", "--checkpoint-seconds", "--quiet", "--track"}
+    assert resumed == {"--help", "--device", "--devices", "--hosts", "--checkpoint-seconds", "--quiet", "--track"}
 
 
 def test_help_answers_at_once_also_as_a_module() -> None:
