@@ -116,7 +116,7 @@ def print_table() -> None:
         print(
             f"  from own labels: {of_kind['own'].mean():.1%} hold at all looks, width {of_kind['own width'].mean():.2f}"
         )
-        for count in LOOKS:
+        for count in LOOKS if len(later) else ():
             holds, widths = zip(*(past[str(count)] for past in later["past"]), strict=True)
             print(f"  from past tasks, {count} labels: {np.mean(holds):.1%} hold, width {np.mean(widths):.2f}")
         stops = later[later["stop"].notna()]
