@@ -61,3 +61,12 @@ def quick_compilation() -> Iterator[None]:
     """Programs that run once, for milliseconds, need no optimising; and all of them are kept for the next run."""
     with compiling_quickly():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def free_compiled_programs() -> Iterator[None]:
+    """Drop compiled programs before they are too many: each keeps memory maps, and Linux allows a process 65,530."""
+    yield
+    maps = Path("/proc/self/maps")
+    if maps.exists() and len(maps.read_bytes().splitlines()) > 20_000:
+        jax.clear_caches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +43,7 @@ def sweep(
         checkpoint_seconds: how often runs save, at least.
         quiet: print the result and no progress.
     """
+    sys.path.insert(0, str(Path.cwd()))  # where own experiments are, as for `python -m`
     with reveal_interrupts():
         with delay_interrupts():
             from anyshot.sweeps.sweeping import sweep as run_sweep
@@ -57,7 +59,10 @@ def sweep(
                 progress=not quiet,
             )
         except KeyboardInterrupt as stop:
-            words = ["anyshot", "sweep", str(spec), "--out", str(out), *(["--on", on] if on != "local" else [])]
+            given = {"--on": on, "--workers": workers, "--gpus": gpus, "--device": device}
+            usual = {"--on": "local", "--workers": None, "--gpus": None, "--device": "auto"}
+            words = ["anyshot", "sweep", str(spec), "--out", str(out)]
+            words += [word for name, value in given.items() if value != usual[name] for word in (name, str(value))]
             raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; go on with: {shlex.join(words)}") from None
     print("", found, sep="\n")
     figures = shlex.join(["anyshot", "report", str(out)])

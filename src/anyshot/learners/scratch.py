@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -180,6 +181,6 @@ def flatten(inputs: PyTree[Array]) -> Float[Array, "n features"]:
 
     def rows(leaf: Array) -> Array:
         leaf = as_float(leaf)
-        return leaf.reshape(leaf.shape[0], -1).astype(jnp.promote_types(leaf.dtype, jnp.float32))
+        return leaf.reshape(leaf.shape[0], math.prod(leaf.shape[1:])).astype(jnp.promote_types(leaf.dtype, jnp.float32))
 
     return jnp.concatenate([rows(leaf) for leaf in jax.tree.leaves(inputs)], axis=1)

@@ -88,7 +88,16 @@ class Candidate:
             assert self.learner is not None
             changed = change(preset(self.experiment), self.learner, self.settings)
             return experiment_of(changed, self.learner, seed, _load(_Data.of(changed)))
-        made = import_function(self.experiment)(self.learner, seed, self.settings)
+        function = import_function(self.experiment)
+        try:
+            made = function(self.learner, seed, self.settings)
+        except InputError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{self.experiment} raised {type(error).__name__} ({error}) for learner {self.learner!r}, seed {seed} "
+                f"and settings {self.settings!r}; call it in Python to see where"
+            ) from error
         if not isinstance(made, Experiment):
             raise InputError(f"{self.experiment} must return an Experiment, got {type(made).__name__}")
         return made

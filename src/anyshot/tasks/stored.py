@@ -168,5 +168,5 @@ def _open_shard(folder: Path, number: int) -> dict[str, np.ndarray]:
     place = folder / shard_name(number)
     try:
         return {name: np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in ARRAYS}
-    except (OSError, ValueError) as error:  # ValueError: a file that is shorter than its header says
+    except (EOFError, OSError, ValueError) as error:  # ValueError: a file that is shorter than its header says
         raise DataError(f"{place} cannot be read: {error}; bring the folder back, or write the tasks again") from error
