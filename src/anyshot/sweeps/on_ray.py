@@ -196,6 +196,8 @@ def _check_nodes(out: Path) -> None:
             node = f"the Ray node {address} ({number})"
             try:
                 found, version = ray.get(answer, timeout=SECONDS_TO_LOOK)
+            except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+                continue  # it died since the list was made, and takes no part
             except ray.exceptions.RayError as error:
                 raise InputError(f"{node} cannot run anyshot ({_last_line(error)}); install it there") from error
             if found != said:
