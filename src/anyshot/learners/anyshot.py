@@ -12,12 +12,11 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.errors import InputError
 from anyshot.learners.ftml import FTML, MOST_INNER_STEPS, FTMLHyperparameters, check_batching
 from anyshot.learners.learner import Drawn, Want
 from anyshot.learners.linear import fit_logistic, fit_ridge
 from anyshot.learners.mixture import Errors, Weights, class_losses, learn_prior
-from anyshot.learners.network_learner import NetworkLearner, check_number
+from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
 from anyshot.learners.ridge_head import MOST_FEATURES, RidgeHead, RidgeHeadHyperparameters
 from anyshot.learners.scratch import count_classes, flatten, with_missing_classes
 from anyshot.limits import check_whole
@@ -79,7 +78,7 @@ class Anyshot(NetworkLearner):
 
     1. FTML-VS, adapted to the last M labels of the task.
     2. `ridge-head`: ridge regression on learned features, with a learned prior mean, on all labels of the task.
-    3. and 4. Logistic regression on the inputs (in a regression, ridge regression), weakly and strongly regularised, on
+    3. and 4. Logistic regression on the inputs (in a regression, ridge regression), strongly and weakly regularised, on
        all labels of the task. They learn nothing from other tasks.
 
     When labels of the current task arrive, each expert predicts them before they are learned from, and the experts'
@@ -96,8 +95,7 @@ class Anyshot(NetworkLearner):
     hyper: AnyshotHyperparameters = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if self.spec.optimiser is not None:
-            raise InputError(f"{self.name} has no optimiser to choose, got {self.spec.optimiser!r}; leave it out")
+        check_no_optimiser(self.spec)
 
     @property
     def ftml(self) -> FTML:

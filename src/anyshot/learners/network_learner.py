@@ -143,6 +143,12 @@ class NetworkLearner(Learner):
         return eqx.apply_updates(learned, changes), optimiser
 
 
+def check_no_optimiser(spec: LearnerSpec) -> None:
+    """Refuse an optimiser for a learner that has none to choose."""
+    if spec.optimiser is not None:
+        raise InputError(f"{spec.name} has no optimiser to choose, got {spec.optimiser!r}; leave it out")
+
+
 def check_number(name: str, value: object, *, zero: bool = False) -> None:
     """Refuse a hyperparameter that is not a positive, finite number.
 

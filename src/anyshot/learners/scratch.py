@@ -13,10 +13,9 @@ import optax  # type: ignore[import-untyped]
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from anyshot.errors import InputError
 from anyshot.learners.learner import Drawn, Want
 from anyshot.learners.linear import fit_logistic, fit_ridge
-from anyshot.learners.network_learner import NetworkLearner, check_number
+from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
 from anyshot.limits import check_whole
 from anyshot.networks.layers import as_float
 from anyshot.shots import Shots
@@ -73,8 +72,7 @@ class Scratch(FromScratch):
     hyper: ScratchHyperparameters = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if self.spec.optimiser is not None:
-            raise InputError(f"{self.name} has no optimiser to choose, got {self.spec.optimiser!r}; leave it out")
+        check_no_optimiser(self.spec)
 
     def init(self, key: Key[Array, ""]) -> tuple[()]:
         """Nothing is kept."""

@@ -10,8 +10,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp, softmax  # type: ignore[import-untyped]
 
 from anyshot.errors import InputError
-
-UNIFORM_SHARE = 0.01  # of every prediction, so that no label has probability zero
+from anyshot.learners.mixture import UNIFORM_SHARE
 
 
 @dataclass(frozen=True, eq=False)
