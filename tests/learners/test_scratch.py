@@ -13,6 +13,7 @@ import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.extend.core import jaxprs_in_params
 from sklearn.linear_model import LogisticRegression, Ridge
 
 import anyshot
@@ -280,3 +281,27 @@ def test_a_gpu_finds_the_same_weights_without_eigenvalues(
     expected = theirs.coef_ - theirs.coef_.mean(axis=0)
     np.testing.assert_allclose(found.weight.T, expected, atol=1e-5)
     np.testing.assert_allclose(jax.nn.softmax(found(jnp.asarray(x))), theirs.predict_proba(x), atol=1e-5)
+
+
+def test_conditions_of_loops_compute_nothing() -> None:
+    """`jax.vmap` copies a condition into the body; rounded differently there, a loop on a GPU never ended."""
+
+    def find_loops(jaxpr: Any) -> Any:
+        for equation in jaxpr.eqns:
+            if equation.primitive.name == "while":
+                yield equation.params["cond_jaxpr"].jaxpr
+            for inner in jaxprs_in_params(equation.params):
+                yield from find_loops(inner)
+
+    x, y, present = jnp.zeros((5, 3)), jnp.zeros(5, jnp.int32), jnp.full(5, True)
+    fit = jax.vmap(lambda strength: fit_logistic(x, y, present, 4, strength))
+    loops = list(find_loops(jax.make_jaxpr(fit)(jnp.ones(2)).jaxpr))
+    assert len(loops) >= 3
+    for condition in loops:
+        assert {equation.primitive.name for equation in condition.eqns} <= {"reduce_or"}
+
+
+def test_float32_inputs_are_fitted_under_x64() -> None:
+    x, y = jnp.asarray([[0.0], [1.0], [2.0]], jnp.float32), jnp.asarray([0, 1, 1])
+    found = jax.vmap(lambda one: fit_logistic(x, y, jnp.full(3, True), 2, one))(jnp.asarray([1.0, 0.1], jnp.float64))
+    assert found.weight.dtype == jnp.float32

@@ -66,7 +66,8 @@ def fit_logistic(
     centre, centred = _centre(x, present)
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=x.dtype), 0)
     # For two classes scikit-learn has one vector of weights, our difference of two. Twice the penalty is the same.
-    penalty = regularisation * jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1).astype(x.dtype)
+    twice = jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1)
+    penalty = jnp.asarray(regularisation * twice, x.dtype)
 
     def minimise(basis_of: Callable[[Matrix], _Basis], centred: Matrix, penalty: Float[Array, ""]) -> tuple[Any, Any]:
         basis = basis_of(centred)
@@ -219,31 +220,35 @@ def _minimise(objective: _Objective) -> Matrix:
     start = _Point.of(objective, jnp.zeros((rows, classes), objective.of_class.dtype))
 
     def step(state: Any) -> Any:
-        number, _, old = state
+        number, old, _ = state
         # The nearer the minimum, the more exactly the system is solved (Eisenstat and Walker 1996).
         accuracy = jnp.clip(jnp.sqrt(old.steepness / start.steepness), 0.01, 0.25)
         change, change_image = _solve_newton(objective, old, accuracy)
         value, slope = objective.value(old.at, old.image), jnp.sum(old.gradient * change_image)
         rounding = 10 * precision * jnp.abs(value)
 
-        def falls(length: Float[Array, ""]) -> Bool[Array, ""]:
+        def too_long(length: Float[Array, ""]) -> Bool[Array, ""]:
             found = objective.value(old.at + length * change, old.image + length * change_image)
-            return found <= value + 1e-4 * length * slope + rounding  # not if it is NaN
+            falls = found <= value + 1e-4 * length * slope + rounding  # not if it is NaN
+            return ~falls & (length > SHORTEST)
 
-        length = lax.while_loop(
-            lambda length: ~falls(length) & (length > SHORTEST), lambda length: length / 2, jnp.ones_like(value)
-        )
+        def halve(length: Float[Array, ""]) -> tuple[Any, Any]:
+            return length / 2, too_long(length / 2)
+
+        whole = jnp.ones_like(value)
+        length, _ = lax.while_loop(_goes_on, lambda state: halve(state[0]), (whole, too_long(whole)))
         new = _Point.of(objective, old.at + length * change)
         # Near the minimum each step makes the gradient much smaller, until rounding is all that is left of it.
         fell = objective.value(new.at, new.image) < value - rounding
         better = (length > SHORTEST) & (fell | (new.steepness < old.steepness / 2))
-        return number + 1, better, jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+        point = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
+        return number + 1, point, better & unfinished(number + 1, point)
 
-    def unfinished(state: Any) -> Bool[Array, ""]:
-        number, better, point = state
-        return (number < MOST_NEWTON_STEPS) & better & (point.steepness > precision * start.steepness)
+    def unfinished(number: Array, point: _Point) -> Bool[Array, ""]:
+        return (number < MOST_NEWTON_STEPS) & (point.steepness > precision * start.steepness)
 
-    return lax.while_loop(unfinished, step, (jnp.zeros((), jnp.int32), jnp.asarray(True), start))[-1].at
+    first = jnp.zeros((), jnp.int32)
+    return lax.while_loop(_goes_on, step, (first, start, unfinished(first, start)))[1].at
 
 
 def _solve_newton(objective: _Objective, point: _Point, accuracy: Float[Array, ""]) -> tuple[Matrix, Matrix]:
@@ -251,7 +256,7 @@ def _solve_newton(objective: _Objective, point: _Point, accuracy: Float[Array, "
     p = objective.probabilities(point.image)
 
     def step(state: Any) -> Any:
-        number, (change, change_image), left, (ahead, ahead_image), size = state
+        number, (change, change_image), left, (ahead, ahead_image), size, _ = state
         curved = objective.curvature(p, ahead, ahead_image)
         length = size / jnp.sum(curved * ahead_image)
         left = left - length * curved
@@ -264,15 +269,23 @@ def _solve_newton(objective: _Objective, point: _Point, accuracy: Float[Array, "
             left,
             (left + turn * ahead, left_image + turn * ahead_image),
             new_size,
+            unfinished(number + 1, new_size),
         )
 
-    def unfinished(state: Any) -> Bool[Array, ""]:
-        number, *_, size = state
+    def unfinished(number: Array, size: Float[Array, ""]) -> Bool[Array, ""]:
         return (number < MOST_CG_STEPS) & (size > (accuracy * point.steepness) ** 2)
 
     nothing, down = (jnp.zeros_like(point.at),) * 2, (-point.gradient, -point.gradient_image)
-    start = (jnp.zeros((), jnp.int32), nothing, down[0], down, point.steepness**2)
-    return lax.while_loop(unfinished, step, start)[1]
+    first, size = jnp.zeros((), jnp.int32), point.steepness**2
+    return lax.while_loop(_goes_on, step, (first, nothing, down[0], down, size, unfinished(first, size)))[1]
+
+
+def _goes_on(state: Any) -> Bool[Array, ""]:
+    """Whether a loop goes on: the last part of its state."""
+    # A comparison of floats must not stand in the condition itself. `jax.vmap` puts a copy of the condition into the
+    # loop's body, XLA may round the two differently, and then a loop never ends (seen on a GPU).
+    found: Bool[Array, ""] = state[-1]
+    return found
 
 
 def _same(matrix: Matrix) -> Matrix:
