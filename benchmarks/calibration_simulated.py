@@ -2,7 +2,7 @@
 
     python -m benchmarks.calibration_simulated
 
-Learning curves of three kinds, labels right or wrong by chance, noisy looks (tests/support/simulated_tasks.py). Prints
+Learning curves of four kinds, labels right or wrong by chance, noisy looks (tests/support/simulated_tasks.py). Prints
 eight tables. It takes a quarter of an hour or more on one core.
 """
 

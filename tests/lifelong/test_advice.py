@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyshot.lifelong.across_tasks import Interval, Look, fit_across
+from anyshot.lifelong.across_tasks import Look, fit_across
 from anyshot.lifelong.advice import STOP_LEVEL, Advice, Curve, advise
+from anyshot.lifelong.near_looks import Interval
 from anyshot.lifelong.sequences import confidence_sequence
 from tests.support.refusals import Case, assert_refused, parametrized
 from tests.support.simulated_tasks import SimulatedTask

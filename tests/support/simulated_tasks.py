@@ -1,4 +1,4 @@
-"""Tasks whose true accuracy is known: learning curves of three kinds, labels right or wrong by chance, noisy looks."""
+"""Tasks whose true accuracy is known: learning curves of four kinds, labels right or wrong by chance, noisy looks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,18 @@ def draw_easy_or_hard(rng: np.random.Generator) -> Callable[[np.ndarray], np.nda
     return lambda n: 1 - a * (n + 1) ** -c
 
 
-KINDS = {"power law": draw_power_law, "saturating": draw_saturating, "easy or hard": draw_easy_or_hard}
+def draw_nearly_perfect(rng: np.random.Generator) -> Callable[[np.ndarray], np.ndarray]:
+    """Within some labels to an error of 1 % or so, which differs by a factor of several between tasks."""
+    error, labels = min(0.2, math.exp(rng.normal(math.log(0.012), 0.9))), math.exp(rng.normal(1, 0.4))
+    return lambda n: 1 - error - (0.5 - error) * np.exp(-n / labels)
+
+
+KINDS = {
+    "power law": draw_power_law,
+    "saturating": draw_saturating,
+    "easy or hard": draw_easy_or_hard,
+    "nearly perfect": draw_nearly_perfect,
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from scipy.stats import CensoredData, ecdf  # type: ignore[import-untyped]
 from sklearn.isotonic import IsotonicRegression
 
 from anyshot.errors import InputError
-from anyshot.lifelong.across_tasks import MIN_LATER, Interval, Look, Measure
+from anyshot.lifelong.across_tasks import MIN_LATER, Look, Measure
+from anyshot.lifelong.near_looks import Interval
 from anyshot.limits import is_number
 
 STOP_LEVEL = (

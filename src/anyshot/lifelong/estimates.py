@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from anyshot.lifelong.across_tasks import AcrossTasks, Interval, Look, Measure, fit_across
+from anyshot.lifelong.across_tasks import AcrossTasks, Look, Measure, fit_across
 from anyshot.lifelong.advice import Curve
+from anyshot.lifelong.near_looks import Interval
 from anyshot.lifelong.sequences import confidence_sequence
 
 
