@@ -17,7 +17,7 @@ from anyshot.sweeps.progress import describe_progress
 from paper.cost import describe_cost, estimate_minutes
 from paper.document import DOCUMENT, RESULTS, write_document
 from paper.jobs import Job, find_job, list_jobs
-from paper.queue import Queue
+from paper.queue import run_jobs
 from paper.results import Results, read_results, result_path, write_result
 from paper.sections import write_section
 from paper.targets import describe_targets, find_tables
@@ -144,14 +144,14 @@ def _run(jobs: Sequence[Job], out: Path, results: Path, device: str, parallel: i
     _say(f"{len(jobs) - len(todo)} of {len(jobs)} runs are there, {len(todo)} to run")
     seconds = None if max_minutes is None else 60 * max_minutes
     again = shlex.join(["python", "-m", "paper", *sys.argv[1:]])
-    outcome = Queue(out, device, parallel, seconds, keep, _say).run(todo)
-    failed += outcome.failed
+    outcome = run_jobs(todo, out, device, parallel, seconds, keep)
+    failed += [job for job in todo if job.trial in outcome.failed or job.trial in outcome.diverged]
     why = [f"{len(failed)} failed: {'; '.join(map(str, failed))}"] if failed else []
-    if outcome.left:
-        why = [f"{outcome.stopped or 'interrupted'}, {len(outcome.left)} of {len(jobs)} runs are left", *why]
+    if outcome.stopped:
+        why = [f"{outcome.stopped}, {outcome.left} of {len(jobs)} runs are left", *why]
         raise KeyboardInterrupt("; ".join([*why, f"go on with: {again}"]))
     if why:
-        raise RunError(f"{why[0]}; the output of each is beside its folder in {out}; try again with: {again}")
+        raise RunError(f"{why[0]}; what the workers printed is in {out}; try again with: {again}")
 
 
 def _say(line: str) -> None:

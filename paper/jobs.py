@@ -10,9 +10,8 @@ from anyshot.errors import DataError, InputError
 from anyshot.runs.naming import nearest_preset
 from anyshot.runs.reading import EXPERIMENT_FILE, read_run
 from anyshot.runs.records import ExperimentRecord
+from anyshot.sweeps.trials import Candidate, Trial
 from paper.targets import TABLES, Table, specs_of
-
-CHECKPOINT_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -28,31 +27,27 @@ class Job:
 
     @property
     def file_name(self) -> str:
-        """Of its run folder and of its summary, without an ending."""
+        """Of its summary, without an ending."""
         return f"{self.label}-s{self.seed}"
+
+    @property
+    def trial(self) -> Trial:
+        """As a sweep runs it.
+
+        >>> Job("pose", "toe", 1).trial.name
+        'pose/toe-s1'
+        """
+        spec = specs_of(self.label)[0]
+        return Trial(Candidate.of(self.preset, spec.learner, spec.settings), self.seed)
 
     def folder(self, out: Path) -> Path:
         """Its run folder."""
-        return out / self.preset / self.file_name
-
-    def log(self, out: Path) -> Path:
-        """What the last process printed."""
-        return out / self.preset / f"{self.file_name}.log"
+        return out / self.trial.name
 
     def times(self, out: Path) -> Path:
-        """How long each process ran, as JSON lines."""
-        return out / self.preset / f"{self.file_name}.times"
-
-    def words(self, out: Path, device: str) -> list[str]:
-        """The command line after `anyshot`.
-
-        >>> print(*Job("pose", "toe", 1).words(Path("runs"), "gpu"))
-        run pose --learner toe --seed 1 --out runs/pose/toe-s1 --checkpoint-seconds 30 --device gpu
-        """
-        spec = specs_of(self.label)[0]
-        words = ["run", self.preset, "--learner", spec.learner, "--seed", str(self.seed)]
-        words += ["--out", str(self.folder(out)), "--checkpoint-seconds", str(CHECKPOINT_SECONDS), "--device", device]
-        return words + (["--set", *(f"{name}={value}" for name, value in spec.settings.items())] * bool(spec.settings))
+        """How long it ran each time, as JSON lines."""
+        folder = self.folder(out)
+        return folder.with_name(f"{folder.name}.times")
 
     def finished(self, out: Path) -> bool:
         """Whether its folder holds this run, finished and undamaged."""

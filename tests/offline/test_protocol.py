@@ -42,7 +42,7 @@ def test_what_is_no_whole_number_or_out_of_range_is_refused(name: str, value: An
         *(({"test_shots": wrong}, "test_shots") for wrong in ((), [0, 1], 5, None, "01", (1, 0), (1, 1), (0, 1.5))),
         *(({"standard_error": wrong}, "standard_error") for wrong in (0.0, -1.0, float("nan"), float("inf"))),
         *(({"standard_error": wrong}, "standard_error") for wrong in (True, "0.3", None)),
-        *(({"zero_shot_share": wrong}, "zero_shot_share") for wrong in (True, "0.3", -0.1, 1.1, float("nan"))),
+        *(({"zero_shot_share": wrong}, "zero_shot_share") for wrong in (True, "0.3", -0.1, 1.0, 1.1, float("nan"))),
         ({"order": "all"}, "order"),
         ({"validation_tasks": "seed"}, "validation_tasks"),
     ],

@@ -115,7 +115,7 @@ def test_all_tasks_may_train_and_their_test_rows_validate() -> None:
     assert set(episode.train.x[:, 0].astype(int).tolist()) <= set(tasks.train_rows[3].tolist())
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.5])
 def test_zero_shots_have_the_share_that_is_asked_for(share: float) -> None:
     rules = replace(RULES, zero_shot_share=share, tasks_per_update=1000)
     counts = training(numbered(), rules, 4).train.count

@@ -1,4 +1,4 @@
-"""`python -m paper TARGET`: the queue of runs and the summaries it keeps, with a program that stands in for anyshot."""
+"""`python -m paper TARGET`: the queue of runs and the summaries it keeps, with a stand-in for the workers of sweeps."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from anyshot.sweeps import local, running
 from anyshot.sweeps.progress import describe_progress
 from paper import __main__ as command
-from paper import queue
 from paper.jobs import Job, list_jobs
 from paper.results import read_results
 from paper.targets import Label, find_tables
-from tests.paper import fake_anyshot
+from tests.paper import fake_worker
 from tests.paper.made import make_experiment
 
 pytestmark = pytest.mark.medium
@@ -35,7 +35,7 @@ Paper = Callable[..., int]
 def fake(targets: str, **behaviour: str) -> str:
     """What the environment variable FAKE holds for the runs of some targets; `behaviour` by folder with _ for -."""
     jobs = list_jobs([table for target in targets.split() for table in find_tables(target)], 1)
-    records = {f"{job.preset} {job.label}": make_experiment(job).model_dump(mode="json") for job in jobs}
+    records = {job.trial.candidate.name: make_experiment(job).model_dump(mode="json") for job in jobs}
     return json.dumps({"records": records} | {name.replace("_", "-"): how for name, how in behaviour.items()})
 
 
@@ -43,8 +43,8 @@ def fake(targets: str, **behaviour: str) -> str:
 def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
     """Runs the command in an empty folder, with --out r and --results kept, and returns its exit code."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(queue, "ANYSHOT", (sys.executable, fake_anyshot.__file__))
-    monkeypatch.setattr(queue, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(local, "WORKER", (sys.executable, fake_worker.__file__))
+    monkeypatch.setattr(running, "POLL_SECONDS", 0.02)
 
     def run(words: str, **behaviour: str) -> int:
         target, *rest = words.split()
@@ -88,7 +88,7 @@ def test_what_is_missing_is_run_and_what_is_there_is_not(
     assert found["outcome"]["loss_by_shots"] == {"shots": [0, 5], "all": [5.0, 5.0], "late": [5.0, 5.0]}
     assert found["outcome"]["rates"] == {}
 
-    monkeypatch.setattr(queue, "ANYSHOT", ("false",))  # from here on nothing may be started
+    monkeypatch.setattr(local, "WORKER", ("false",))  # from here on nothing may be started
     before = Path("kept/rainbow-mnist/a-gem-s0.json").read_bytes()
     Path("kept/rainbow-mnist/a-gem-s0.json").unlink()
     assert paper("a-gem --seeds 1") == 0
@@ -102,7 +102,7 @@ def test_what_is_missing_is_run_and_what_is_there_is_not(
 def test_a_run_that_fails_does_not_stop_the_others(paper: Paper, capsys: pytest.CaptureFixture[str]) -> None:
     assert paper("a-gem --seeds 1", a_gem_s0="fail") == 1
     printed = capsys.readouterr()
-    assert "exit code 1: anyshot: the disk is full; make room\n" in printed.out
+    assert "rainbow-mnist a-gem, seed 0: failed: the disk is full; make room\n" in printed.out
     assert "1 failed: rainbow-mnist a-gem, seed 0" in printed.err
     assert [path.name for path in Path("kept").glob("*/*")] == ["ftml-vs-s0.json"]
 
@@ -120,7 +120,7 @@ def test_a_summary_that_cannot_be_written_does_not_stop_the_others(
     )
     assert len([*Path("kept").glob("*/*.json")]) == 4
     Path("kept/rainbow-mnist-m10").unlink()
-    monkeypatch.setattr(queue, "ANYSHOT", ("false",))
+    monkeypatch.setattr(local, "WORKER", ("false",))
     assert paper("ablation-m --seeds 1") == 0
     assert len([*Path("kept").glob("*/*.json")]) == 6
 
@@ -129,7 +129,7 @@ def test_a_summary_that_cannot_be_written_does_not_stop_the_others(
 def test_progress_reads_over_damaged_lines(tmp_path: Path, line: str) -> None:
     job = Job("rainbow-mnist", "a-gem", 0)
     assert describe_progress(tmp_path) is None
-    fake_anyshot.begin(tmp_path, make_experiment(job).model_dump(mode="json"), 0)
+    fake_worker.begin(tmp_path, make_experiment(job).model_dump(mode="json"), 0)
     with (tmp_path / "events.jsonl").open("a") as log:
         log.write(f"{line}\n")
     assert describe_progress(tmp_path) == "0 tasks, 0 labels"
@@ -140,7 +140,7 @@ def test_when_the_time_is_over_runs_save_and_go_on_later(
 ) -> None:
     waiting = Path("r/rainbow-mnist/ftml-vs-s0/waiting")
     later = SimpleNamespace(sleep=time.sleep, monotonic=lambda: time.monotonic() + 600 * waiting.exists())
-    monkeypatch.setattr(queue, "time", later)
+    monkeypatch.setattr(running, "time", later)
     assert paper("a-gem --seeds 1 --max-minutes 9", ftml_vs_s0="wait") == 130
     assert "the time is over, 1 of 2 runs are left; go on with: python -m paper a-gem " in capsys.readouterr().err
     assert Path("r/rainbow-mnist/ftml-vs-s0/saved").read_text() == "asked\n"
@@ -152,15 +152,16 @@ def test_when_the_time_is_over_runs_save_and_go_on_later(
 
 PATCHED = """
 import sys
-from paper import __main__, queue
-queue.ANYSHOT = (sys.executable, sys.argv.pop(1))
+from anyshot.sweeps import local
+from paper import __main__
+local.WORKER = (sys.executable, sys.argv.pop(1))
 __main__.main()
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_reaches_each_run_once(number: signal.Signals, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", PATCHED, fake_anyshot.__file__, "a-gem", "--seeds", "1", "--out", "r"]
+    words = [sys.executable, "-c", PATCHED, fake_worker.__file__, "a-gem", "--seeds", "1", "--out", "r"]
     with subprocess.Popen(
         [*words, "--results", "kept"],
         cwd=tmp_path,
@@ -221,11 +222,11 @@ def test_settings_of_a_label_reach_the_run(paper: Paper) -> None:
 
 def test_another_experiment_in_the_folder_is_not_taken_for_the_run(tmp_path: Path) -> None:
     job, other = Job("rainbow-mnist", "a-gem", 0), Job("rainbow-mnist-m10", "a-gem", 0)
-    fake_anyshot.finish(job.folder(tmp_path), make_experiment(other).model_dump(mode="json"), 0)
+    fake_worker.finish(job.folder(tmp_path), make_experiment(other).model_dump(mode="json"), 0)
     assert not job.finished(tmp_path)
-    fake_anyshot.finish(job.folder(tmp_path), make_experiment(job).model_dump(mode="json"), 1)
+    fake_worker.finish(job.folder(tmp_path), make_experiment(job).model_dump(mode="json"), 1)
     assert not job.finished(tmp_path)
-    fake_anyshot.finish(job.folder(tmp_path), make_experiment(job).model_dump(mode="json"), 0)
+    fake_worker.finish(job.folder(tmp_path), make_experiment(job).model_dump(mode="json"), 0)
     assert job.finished(tmp_path)
     (job.folder(tmp_path) / "events.jsonl").write_text("")
     assert not job.finished(tmp_path)
@@ -236,8 +237,8 @@ def test_the_plan_starts_nothing_and_says_what_is_there(
 ) -> None:
     assert paper("a-gem --seeds 1") == 0
     begun = Job("rainbow-mnist", "a-gem", 1)
-    fake_anyshot.begin(begun.folder(Path("r")), make_experiment(begun).model_dump(mode="json"), 1)
-    monkeypatch.setattr(queue, "ANYSHOT", ("false",))
+    fake_worker.begin(begun.folder(Path("r")), make_experiment(begun).model_dump(mode="json"), 1)
+    monkeypatch.setattr(local, "WORKER", ("false",))
     capsys.readouterr()
     assert paper("a-gem --seeds 2 --plan") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -255,11 +256,11 @@ def test_finished_runs_made_elsewhere_are_collected(paper: Paper, capsys: pytest
     """Also those whose label has several forms, and without touching what is there already."""
     label = Label(learner="ftml-vs", settings={"learner.inner_rate": 0.03, "learner.eta": 1e6}, method="x")
     job = Job("rainbow-mnist", "learned-constant-0.03", 5)
-    fake_anyshot.finish(Path("r/any/name"), make_experiment(job, label).model_dump(mode="json"), 5)
+    fake_worker.finish(Path("r/any/name"), make_experiment(job, label).model_dump(mode="json"), 5)
     stranger = Label(learner="ftml-vs", settings={"learner.inner_rate": 0.77}, method="x")
-    fake_anyshot.finish(Path("r/any/other"), make_experiment(job, stranger).model_dump(mode="json"), 5)
+    fake_worker.finish(Path("r/any/other"), make_experiment(job, stranger).model_dump(mode="json"), 5)
     half = Job("rainbow-mnist", "toe", 0)
-    fake_anyshot.begin(Path("r/any/half"), make_experiment(half).model_dump(mode="json"), 0)
+    fake_worker.begin(Path("r/any/half"), make_experiment(half).model_dump(mode="json"), 0)
     assert paper("collect") == 0
     assert [path.name for path in Path("kept").glob("*/*")] == ["learned-constant-0.03-s5.json"]
     kept = Path("kept/rainbow-mnist/learned-constant-0.03-s5.json")

@@ -14,7 +14,7 @@ import pytest
 from anyshot.errors import DataError
 from paper import jobs, targets
 from paper.jobs import Job
-from paper.queue import Queue
+from paper.queue import run_jobs
 from paper.records import Online
 from paper.results import read_result, read_results, result_path, summarise
 from tests.paper.made import make_result
@@ -100,8 +100,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(targets, "LABELS", {"tiny": label})
         patch.setattr(jobs, "TABLES", {"tiny": table})
-        outcome = Queue(out, "cpu", 1, None, kept.append, lambda line: None).run([job])
-        assert (outcome.done, outcome.failed, kept) == ([job], {}, [job])
+        outcome = run_jobs([job], out, "cpu", 1, None, kept.append)
+        assert (outcome.done, outcome.failed, kept) == ([job.trial], {}, [job])
         yield job.folder(out)
 
 
@@ -146,8 +146,7 @@ def test_times_count_only_if_they_are_of_all_processes(tiny: Path, tmp_path: Pat
 
 
 def test_the_queue_gives_anyshot_the_settings_and_keeps_the_times(tiny: Path) -> None:
-    result = summarise(Job("sinusoid", "tiny", 3), tiny, tiny.with_name("tiny-s3.times"))
+    result = summarise(Job("sinusoid", "tiny", 3), tiny, tiny.with_name(f"{tiny.name}.times"))
     assert (result.experiment.seed, result.experiment.protocol["num_tasks"]) == (3, 3)
     assert result.wall is not None
     assert result.wall[0].at_once == 1
-    assert tiny.with_name("tiny-s3.log").read_text()

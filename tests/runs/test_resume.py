@@ -327,7 +327,12 @@ def test_a_learner_that_diverges_stops_with_the_rates_named(tmp_path: Path) -> N
     for _ in range(2):  # the checkpoint it goes on from is good, and the end the same
         with pytest.raises(RunError) as caught:
             run(wild, tmp_path / "run", progress=False, checkpoint_seconds=0.0)
-        for word in ("not finite", "task 1 (", "learner.meta_rate", str(tmp_path / "run")):
+        for word in (
+            "not finite",
+            "task 1 (",
+            "learner.meta_rate",
+            f"the last good checkpoint is in {tmp_path / 'run'}",
+        ):
             assert word in str(caught.value)
         assert "inputs" not in str(caught.value)
         assert len(read_events(tmp_path / "run")) > 0
@@ -339,6 +344,7 @@ def test_a_loss_that_is_not_finite_from_the_start_is_not_blamed_on_the_rates(tmp
     for word in ("not finite", "inputs", "labels", "loss"):
         assert word in str(caught.value)
     assert "rate" not in str(caught.value)
+    assert "the last good checkpoint" not in str(caught.value), "there is none"
     assert read_events(tmp_path / "run") == []
 
 

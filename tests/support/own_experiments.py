@@ -10,3 +10,7 @@ from tests.support.small_runs import small_online
 
 def make_small(learner: str | None, seed: int, settings: dict[str, Any]) -> Experiment:
     return small_online(learner or "toe", seed, num_tasks=settings["tasks"])
+
+
+def make_without_seed(learner: str | None, seed: int, settings: dict[str, Any]) -> Experiment:
+    return small_online(learner or "toe", 0)

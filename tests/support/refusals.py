@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,4 +40,7 @@ def assert_refused(call: Callable[[], Any], words: list[str]) -> None:
     for word in words:
         assert word in message
     assert "\n" not in message
+    assert not re.search("nput should|Field required|Extra inputs|function-after|after validation", message), (
+        "pydantic's words"
+    )
     assert len(message) < 400

@@ -64,6 +64,45 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "unknown setting": ({"grid": {"protocol.max_step": [1]}}, ("protocol.max_step", "protocol.max_steps")),
     "a learner without the setting": ({"learners": ["toe"], "grid": {"learner.inner_rate": [1.0]}}, ("toe on", "rate")),
     "wrong type": ({"seeds": ["zero"]}, ("seeds", "'zero'")),
+    "no list": ({"experiments": "sinusoid"}, ("experiments must be a list", "'sinusoid'")),
+    "no name": ({"learners": [7]}, ("learners must be a list", "the entry 7")),
+    "no table": ({"settings": 3}, ("settings must be a table", "3")),
+    "an empty table": ({"settings": {"learner": {}}}, ("settings: learner is an empty table",)),
+    "a value of no kind": (
+        {"settings": {"network.hidden": [{"a": 1}]}},
+        ("settings.network.hidden must be", "{'a': 1}"),
+    ),
+    "a grid without lists": ({"grid": {"learner.inner_rate": 0.1}}, ("grid.learner.inner_rate must be a list", "0.1")),
+    "a row that is none": ({"list": [3]}, ("list.0 must be a table", "3")),
+    "a key of a row": ({"list": [{"learners": ["toe"]}]}, ("no key list.0.learners", "did you mean learner?")),
+    "learners beside a list": ({"list": [{"learner": "toe"}]}, ("learners is ['ftml']", "no effect", "leave it out")),
+    "experiments beside a list": ({"list": [{"experiment": "pose"}]}, ("experiments has sinusoid", "no effect")),
+    "no trials": ({"search": {"space": SPACE}}, ("search.trials is missing", "whole number from 1 to 10,000")),
+    "half a range": ({"search": {"trials": 1, "space": {"learner.eta": {"low": 1}}}}, ("learner.eta.high is missing",)),
+    "a range of texts": (
+        {"search": {"trials": 1, "space": {"learner.eta": {"low": "1", "high": 2}}}},
+        ("search.space.learner.eta.low must be a number", "'1'"),
+    ),
+    "neither range nor list": (
+        {"search": {"trials": 1, "space": {"learner.eta": 3}}},
+        ("learner.eta must be a range", "3"),
+    ),
+    "a factor of 1": (
+        {"search": {"trials": 2, "space": SPACE}, "stopping": {"tasks": [1], "factor": 1}},
+        ("stopping.factor must be a number above 1", "got 1"),
+    ),
+    "more fixed layers than there are": (
+        {"grid": {"learner.fixed_layers": [0, 2]}},
+        ("fixed_layers", "2 layers", "got 2"),
+    ),
+    "drawn in the middle": (
+        {"search": {"trials": 40, "space": {"learner.fixed_layers": [0, 2, 1], "learner.inner_rate": [0.1]}}},
+        ("fixed_layers", "got 2"),
+    ),
+    "an own experiment without the seed": (
+        {"experiments": ["tests.support.own_experiments:make_without_seed"], "seeds": [0, 1], "settings": {}},
+        ("make_without_seed", "asked for seed 1", "with seed 0"),
+    ),
     "no seeds": ({"seeds": []}, ("seeds",)),
     "a seed twice": ({"seeds": [1, 1]}, ("seeds", "twice")),
     "empty grid": ({"grid": {}}, ("grid",)),
@@ -111,12 +150,21 @@ def test_a_bad_spec_is_refused_in_one_sentence_before_anything_is_written(name: 
         ({"on": "auto", "gpus": 1.5}, "1.5"),
         ({"device": "tpu"}, "tpu"),
         ({"checkpoint_seconds": float("nan")}, "checkpoint_seconds"),
+        *(({name: wrong}, name) for name in ("on", "workers", "gpus", "device") for wrong in ([], True, b"x")),
+        *(({"checkpoint_seconds": wrong}, "checkpoint_seconds") for wrong in (None, "1", True)),
+        ({"progress": "no"}, "progress"),
+        *(({"out": wrong}, "out") for wrong in (None, 3, "", " ", "s3://bucket/sweep", b"x", "a\0b")),
+        *(({"spec": wrong}, "spec") for wrong in (None, 3, [GOOD], "")),
+        ({"on": "ray://localhost:1"}, "localhost:1"),
     ],
 )
-def test_bad_arguments_are_refused(arguments: dict[str, Any], word: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=word):
-        sweep(GOOD, tmp_path / "out", progress=False, **arguments)
-    assert not (tmp_path / "out").exists()
+def test_bad_arguments_are_refused(
+    arguments: dict[str, Any], word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    how: dict[str, Any] = {"spec": GOOD, "out": tmp_path / "out", "progress": False} | arguments
+    assert_refused(lambda: sweep(**how), [word])
+    assert not [*tmp_path.iterdir()], "not even a lock"
 
 
 @pytest.mark.parametrize("text", ["experiments = [", "\udcff", None])

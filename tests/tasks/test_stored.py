@@ -88,6 +88,24 @@ ONE = np.zeros((2, 3), np.float32)
         ([("a", (ONE, np.array([0, -1])), (ONE, np.zeros(2, int)))], ["'a'", "-1"]),
         ([("a", (ONE * np.nan, np.zeros(2)), (ONE, np.zeros(2)))], ["'a'", "x"]),
         ([("a", (ONE, ONE), (ONE, ONE)), ("b", (ONE[:, :2], ONE), (ONE[:, :2], ONE))], ["'b'", "(2,)", "(3,)"]),
+        ([("a", (ONE, ONE), (ONE[:, :2], ONE))], ["'a'", "test_x", "(2, 2)", "(2, 3)"]),
+        ([("a", ([[1.0], [1.0, 2.0]], [0, 1]), (ONE, ONE))], ["'a'", "arrays"]),
+        *(
+            ([("a", (ONE, ONE), (ONE, ONE)), wrong], ["task 1", fact])
+            for wrong, fact in [
+                (None, "None"),
+                (7, "7"),
+                ("abc", "'abc'"),
+                ((), "()"),
+                (("b", (ONE, ONE)), "('b', (array of shape (2, 3), array of shape (2, 3)))"),
+                (("b", (ONE, ONE), (ONE, None)), "None"),
+                (("b", (ONE, ONE), None), "None"),
+                (("b", ONE, ONE), "array of shape (2, 3)"),
+                ((None, (ONE, ONE), (ONE, ONE)), "None"),
+            ]
+        ),
+        (None, ["tasks", "None"]),
+        (3, ["tasks", "3"]),
     ],
 )
 def test_tasks_that_cannot_be_stored_are_refused_and_nothing_stays(

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
+from anyshot.cli.hosts import join_hosts
 from anyshot.cli.options import Devices, Hosts
 from anyshot.errors import InputError
 from anyshot.runs.interrupts import delay_interrupts
 
 
 def use_device(
-    device: str, batching: str, devices: Devices = None, hosts: Hosts = None, before: int | None = None
+    device: str,
+    batching: str,
+    devices: Devices = None,
+    hosts: Hosts = None,
+    before: int | None = None,
+    say: Callable[[str], None] = print,
 ) -> None:
     """Start JAX on a device.
 
@@ -22,6 +29,7 @@ def use_device(
         devices: that share the tasks of a meta-batch, on all hosts: a number, auto for all, None for the usual number.
         hosts: that compute together; None for this one alone.
         before: the number of devices that the run was on until now.
+        say: called with a line while other hosts are waited for.
     """
     if devices not in (None, "auto") and (not isinstance(devices, int) or devices < 1):
         raise InputError(f"--devices must be a whole number of at least 1 or auto, got {devices}")
@@ -44,7 +52,7 @@ def use_device(
     elif on_cpu and (devices == "auto" or batching != "together"):
         use_cpu_cores()
     if hosts is not None:
-        _join(hosts)
+        join_hosts(hosts, say)
     try:
         jax.devices()
     except (RuntimeError, AssertionError) as error:  # AssertionError if the platform is not installed
@@ -53,25 +61,6 @@ def use_device(
         raise InputError(
             f"{asked}, but JAX cannot start there ({why}); use --device cpu, or for an NVIDIA GPU: "
             "pip install 'anyshot[cuda]'"
-        ) from error
-
-
-def _join(hosts: str | tuple[str, int, int]) -> None:
-    """Join the other hosts, which run the same command."""
-    import jax
-
-    try:
-        if isinstance(hosts, str):
-            jax.distributed.initialize()
-        else:
-            address, count, number = hosts
-            if ":" not in address or not 0 <= number < count:
-                raise ValueError(f"got {address} {count} {number}")
-            jax.distributed.initialize(address, count, number)
-    except (ValueError, RuntimeError) as error:
-        raise InputError(
-            f"--hosts must be auto under Slurm or Open MPI, or HOST:PORT COUNT NUMBER with numbers from 0: "
-            f"{str(error).splitlines()[0]}"
         ) from error
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.constructors import PrimitiveConstructorSpec
 
+from anyshot.errors import InputError
+from anyshot.folders import check_folder
 from anyshot.learners.catalogue import LEARNERS
 from anyshot.registry import Registry
 from anyshot.runs.presets import PRESETS
@@ -41,10 +44,51 @@ def hide_none(default: str) -> str:
 LearnerName = Annotated[str | None, _name_in(LEARNERS), tyro.conf.arg(help_behavior_hint=hide_none)]
 PresetName = Annotated[str | None, _name_in(PRESETS), tyro.conf.arg(help_behavior_hint=hide_none)]
 Device = Literal["auto", "cpu", "gpu"]
-Devices = Annotated[int | Literal["auto"] | None, tyro.conf.arg(metavar="N|auto", help_behavior_hint=hide_none)]
+
+
+def _parsed(metavar: str, parse: Callable[[list[str]], Any], right: str, nargs: Any = 1) -> Any:
+    """An option that may be left out. What cannot be parsed is answered with `right`, and not with all types tried."""
+
+    def read(words: list[str]) -> Any:
+        try:
+            return parse(words)
+        except InputError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"it must be {right}, got {' '.join(words) or 'nothing'}") from error
+
+    return PrimitiveConstructorSpec[Any](
+        nargs=nargs,
+        metavar=metavar,
+        instance_from_str=read,
+        is_instance=lambda value: True,
+        str_from_instance=lambda value: [str(value)],
+    )
+
+
+def _hosts(words: list[str]) -> str | tuple[str, int, int]:
+    if words == ["auto"]:
+        return "auto"
+    address, count, number = words
+    return address, int(count), int(number)
+
+
+def _folder(words: list[str]) -> Path:
+    return check_folder("--out", words[0])
+
+
+_number = _parsed("INT", lambda words: int(words[0]), "a whole number")
+_share = _parsed("FLOAT", lambda words: float(words[0]), "a number")
+_devices = _parsed("N|auto", lambda words: words[0] if words[0] == "auto" else int(words[0]), "a whole number or auto")
+_all_hosts = _parsed(
+    "auto|HOST:PORT COUNT NUMBER", _hosts, "auto, or HOST:PORT and two whole numbers: how many, and which", "*"
+)
+OutFolder = Annotated[Path, _parsed("DIR", _folder, "a folder on this machine or on a network file system")]
+Count = Annotated[int | None, _number, tyro.conf.arg(help_behavior_hint=hide_none)]
+Gpus = Annotated[float | None, _share, tyro.conf.arg(help_behavior_hint=hide_none)]
+Devices = Annotated[int | Literal["auto"] | None, _devices, tyro.conf.arg(help_behavior_hint=hide_none)]
 Hosts = Annotated[
-    Literal["auto"] | tuple[str, int, int] | None,
-    tyro.conf.arg(metavar="auto|HOST:PORT COUNT NUMBER", help_behavior_hint=hide_none),
+    Literal["auto"] | tuple[str, int, int] | None, _all_hosts, tyro.conf.arg(help_behavior_hint=hide_none)
 ]
 Folders = Annotated[
     tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR...", help_behavior_hint="(one or more)")

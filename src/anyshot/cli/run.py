@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from anyshot.cli.device import use_device
-from anyshot.cli.options import Device, Devices, Hosts, LearnerName, Settings, hide_none
+from anyshot.cli.options import Device, Devices, Hosts, LearnerName, OutFolder, Settings, hide_none
 from anyshot.errors import RunError
 from anyshot.learners.catalogue import LEARNERS
 from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
@@ -63,7 +63,7 @@ class Execution:
         """Start JAX on the devices wanted, or on as many as the run in the folder had."""
         from anyshot.runs.reading import recorded_devices
 
-        use_device(self.device, batching, self.devices, self.hosts, recorded_devices(folder))
+        use_device(self.device, batching, self.devices, self.hosts, recorded_devices(folder), self.print_line)
 
     def print_line(self, line: str) -> None:
         """Print a line with the time, unless quiet."""
@@ -76,7 +76,7 @@ class Execution:
 def run_preset(
     name: str,
     /,
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    out: OutFolder,
     learner: LearnerName = None,
     seed: int = 0,
     settings: Settings = (),

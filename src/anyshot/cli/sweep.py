@@ -9,19 +9,17 @@ from typing import Annotated
 
 import tyro
 
-from anyshot.cli.options import Device
+from anyshot.cli.options import Count, Device, Gpus, OutFolder
 from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
 
 SpecFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SPEC.toml")]
-Workers = Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")]
-Gpus = Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")]
 
 
 def sweep(
     spec: SpecFile,
-    out: Annotated[Path, tyro.conf.arg(metavar="DIR")],
+    out: OutFolder,
     on: Annotated[str, tyro.conf.arg(metavar="{local,auto,ray://HOST:PORT}")] = "local",
-    workers: Workers = None,
+    workers: Count = None,
     gpus: Gpus = None,
     device: Device = "auto",
     checkpoint_seconds: float = 60.0,

@@ -80,8 +80,10 @@ class OfflineProtocol:
         if self.min_shots > self.max_shots:
             raise InputError(f"min_shots must be at most max_shots {self.max_shots}, got {self.min_shots}")
         if self.zero_shot_share is not None:
-            if not (is_number(self.zero_shot_share) and 0 <= self.zero_shot_share <= 1):
-                raise InputError(f"zero_shot_share must be a number from 0 to 1, or None, got {self.zero_shot_share!r}")
+            if not (is_number(self.zero_shot_share) and 0 <= self.zero_shot_share < 1):
+                raise InputError(
+                    f"zero_shot_share must be a number of at least 0 and below 1, or None, got {self.zero_shot_share!r}"
+                )
             if self.min_shots:
                 raise InputError(
                     f"zero_shot_share needs min_shots 0, got zero_shot_share {self.zero_shot_share} and min_shots "

@@ -16,9 +16,11 @@ from pydantic import ValidationError
 
 from anyshot.devices import compiler_options, replicate
 from anyshot.errors import DivergedError
+from anyshot.runs.checkpoints import list_checkpoints
 from anyshot.runs.folder import RunFolder
 from anyshot.runs.hosts import NoFolder, agree, agree_on_state
 from anyshot.runs.interrupts import catch_interrupts
+from anyshot.runs.reading import CHECKPOINTS_FOLDER
 from anyshot.runs.records import EVENTS, Evaluation, Event, Trial
 from anyshot.runs.state import restore_state, state_arrays
 from anyshot.version import __version__
@@ -92,7 +94,7 @@ def drive(
         until_tasks: pause, without a summary, once so many tasks have ended; None: run to the end.
 
     Raises:
-        DivergedError: a loss or a parameter was not finite; the last good checkpoint is kept.
+        DivergedError: a loss or a parameter was not finite; the last good checkpoint is kept, if there is one.
         KeyboardInterrupt: Ctrl-C; the compiled call at hand was finished and saved.
     """
     data = job.load_data()
@@ -131,7 +133,11 @@ def drive(
             last = events[-1] if events else last
             if not finite:
                 why = _not_finite(last, job.learns_at_once)
-                raise DivergedError(f"{why}; the last good checkpoint is in {folder.path}")
+                has_saved = bool(list_checkpoints(folder.path / CHECKPOINTS_FOLDER))
+                kept = (
+                    f"the last good checkpoint is in {folder.path}" if has_saved else "no checkpoint was saved before"
+                )
+                raise DivergedError(f"{why}; {kept}")
             seconds = time.monotonic() - started
             late = time.monotonic() - saved > checkpoint_seconds
             rounds, due, stop = agree(_next_rounds(rounds, seconds, job.loop.dispatch), late, bool(interrupted))

@@ -85,6 +85,7 @@ class Experiment:
             )
         if not isinstance(self.learner, NetworkLearner):
             return
+        eqx.filter_eval_shape(lambda: self.learner.init(jax.random.key(0)))  # refuses what does not fit its network
         ours, theirs = problem_of(self.tasks, self.protocol), self.learner.spec.problem
         for name in ("example", "outputs", "max_shots"):
             if getattr(ours, name) != getattr(theirs, name):

@@ -20,6 +20,7 @@ import numpy as np
 
 from anyshot.devices import share_tasks
 from anyshot.errors import DataError, InputError, RunError
+from anyshot.folders import check_folder
 from anyshot.learners import Learner
 from anyshot.limits import MOST_STEPS, check_whole
 from anyshot.runs import checkpoints
@@ -152,7 +153,7 @@ def run(
         warn: called with one sentence for each thing that was damaged and has been healed.
 
     Raises:
-        RunError: a loss or a parameter was not finite; the last good checkpoint is kept.
+        RunError: a loss or a parameter was not finite; the last good checkpoint is kept, if there is one.
         KeyboardInterrupt: Ctrl-C; what was at hand was finished and saved.
     """
     if not isinstance(experiment, Experiment):
@@ -175,7 +176,7 @@ def run(
             raise
         weakref.finalize(finished, _remove, place)
         return finished
-    place, learner = Path(folder), experiment.learner
+    place, learner = check_folder("folder", folder), experiment.learner
     job = JOBS[experiment.protocol.kind](experiment)  # which refuses what cannot be run, before anything is written
     with share_tasks(devices if devices is not None else devices_before(place)) as sharing:
         check_sharing(experiment, sharing)

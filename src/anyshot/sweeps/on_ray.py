@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from anyshot.errors import InputError, RunError
+from anyshot.runs.files import writing
 from anyshot.sweeps.execute import Ended, Order, execute
 from anyshot.sweeps.plan import Leg
 from anyshot.version import __version__
@@ -181,8 +182,10 @@ def _check_nodes(out: Path) -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    token, said = out / f".token-{secrets.token_hex(8)}", secrets.token_hex(8)
-    token.write_text(said)
+    place = next(folder for folder in (out.resolve(), *out.resolve().parents) if folder.is_dir())  # `out` may be new
+    token, said = place / f".token-{secrets.token_hex(8)}", secrets.token_hex(8)
+    with writing(place):
+        token.write_text(said)
     try:
         look = ray.remote(num_cpus=0, max_retries=0)(_look)
         asked = {}
@@ -191,7 +194,7 @@ def _check_nodes(out: Path) -> None:
                 there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 asked[node["NodeManagerAddress"], node["NodeID"][:8]] = look.options(
                     name="anyshot: check of the folder", scheduling_strategy=there
-                ).remote(str(token.resolve()))
+                ).remote(str(token))
         for (address, number), answer in asked.items():
             node = f"the Ray node {address} ({number})"
             try:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+from anyshot.report.words import count
 from anyshot.sweeps.search import Fate, OptunaSampler, RandomSampler, make_sampler
 from anyshot.sweeps.spec import Spec
 from anyshot.sweeps.trials import Candidate, Trial, list_bases, list_candidates
@@ -25,7 +26,7 @@ class Leg:
 
     def describe(self, fixed: Collection[str] = ()) -> str:
         """In words, without the settings of these names, which all candidates have."""
-        until = "" if self.until is None else f", until {self.until} tasks"
+        until = "" if self.until is None else f", until {count(self.until, 'task')}"
         return f"{self.trial.candidate.describe(fixed)}, seed {self.trial.seed}{until}"
 
     def __str__(self) -> str:
@@ -57,10 +58,10 @@ class Plan(Protocol):
 
 
 class FixedPlan:
-    """All candidates with all seeds: every candidate with the first seed, then with the second, and so on."""
+    """Runs that are known from the start, in this order."""
 
-    def __init__(self, candidates: Sequence[Candidate], seeds: Sequence[int]) -> None:
-        self._legs = [Leg(Trial(candidate, seed)) for seed in seeds for candidate in candidates]
+    def __init__(self, trials: Sequence[Trial]) -> None:
+        self._legs = [Leg(trial) for trial in trials]
         self.trials = len(self._legs)
 
     def legs(self, results: Results) -> list[Leg]:
@@ -166,5 +167,8 @@ def goes_on(loss: float, board: Sequence[float], factor: float) -> bool:
 
 
 def make_plan(spec: Spec) -> FixedPlan | SearchPlan:
-    """The plan of a spec."""
-    return SearchPlan(spec) if spec.search is not None else FixedPlan(list_candidates(spec), spec.seeds)
+    """The plan of a spec: every candidate with the first seed, then with the second, and so on."""
+    if spec.search is not None:
+        return SearchPlan(spec)
+    candidates = list_candidates(spec)
+    return FixedPlan([Trial(candidate, seed) for seed in spec.seeds for candidate in candidates])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,14 +30,14 @@ class SweepProgress:
         results: where the runs are.
         total: runs in all, at most.
         done: runs that are finished already.
-        fixed: settings that all candidates have, which are not shown.
+        name: what to call a leg.
         quiet: whether to print nothing.
     """
 
     def __init__(
-        self, results: FolderResults, total: int, done: int, fixed: Collection[str] = (), quiet: bool = False
+        self, results: FolderResults, total: int, done: int, name: Callable[[Leg], str] = str, quiet: bool = False
     ) -> None:
-        self.fixed = fixed
+        self.name = name
         self.results, self.total, self.first, self.done, self.quiet = results, total, done, done, quiet
         self.started = self.looked = time.monotonic()
         self.live: dict[Leg, Any] = {}
@@ -59,7 +59,7 @@ class SweepProgress:
         """A leg was handed to the workers."""
         self.live[leg] = None
         before = describe_progress(self.results.folder(leg.trial))
-        self._log(f"{leg.describe(self.fixed)}: " + (f"goes on after {before}" if before else "begins"))
+        self._log(f"{self.name(leg)}: " + (f"goes on after {before}" if before else "begins"))
 
     def end(self, ended: Ended) -> None:
         """A leg has ended."""
@@ -69,7 +69,7 @@ class SweepProgress:
         finished = self.results.loss(ended.leg.trial, None) is not None
         self.done += finished
         progress = describe_progress(self.results.folder(ended.leg.trial)) or "the beginning"
-        name = ended.leg.describe(self.fixed)
+        name = self.name(ended.leg)
         if ended.kind == "done":
             how = "done" if finished else "paused"
             self._log(f"{name}: {how}, {progress}; {self._describe_all()}")
@@ -101,9 +101,9 @@ class SweepProgress:
 
     def _show(self, leg: Leg, status: str) -> None:
         if self.bar is None:
-            self._log(f"{leg.describe(self.fixed)}: {status}")
+            self._log(f"{self.name(leg)}: {status}")
         elif self.live[leg] is None:
-            self.live[leg] = self.bar.add_task(f"  {leg.describe(self.fixed)}", total=None, status=status, visible=True)
+            self.live[leg] = self.bar.add_task(f"  {self.name(leg)}", total=None, status=status, visible=True)
         else:
             self.bar.update(self.live[leg], status=status)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from anyshot.errors import DataError
+from anyshot.report.words import count
 from anyshot.runs.interrupts import catch_interrupts
 from anyshot.sweeps.execute import Ended
 from anyshot.sweeps.plan import Leg, Plan
@@ -101,8 +102,10 @@ def run_plan(
         ended = pool.wait(wait)
         for one in ended:
             running.pop(one.leg, None)
-            _note(one, results, outcome, keep)
+            _note(one, results, outcome)
             show.end(one)
+            if keep is not None and outcome.done[-1:] == [one.leg.trial]:
+                _keep(one.leg.trial, keep, outcome, show)
         return bool(ended)
 
     with catch_interrupts() as requests:
@@ -123,7 +126,7 @@ def run_plan(
             changed = collect(POLL_SECONDS)
             show.tick()
         outcome.stopped = "interrupted" if requests else "the time is over"
-        show.say(f"stopping {len(running)} runs; each saves first, which takes at most {GRACE:.0f} s")
+        show.say(f"stopping {count(len(running), 'run')}, which save first; that takes {GRACE:.0f} s at most")
         pool.stop()
         asked, until = len(requests), time.monotonic() + GRACE
         while running and len(requests) == asked and time.monotonic() < until:
@@ -134,7 +137,7 @@ def run_plan(
     return outcome
 
 
-def _note(one: Ended, results: FolderResults, outcome: Outcome, keep: Callable[[Trial], None] | None) -> None:
+def _note(one: Ended, results: FolderResults, outcome: Outcome) -> None:
     trial = one.leg.trial
     results.read(trial)
     until = time.monotonic() + SECONDS_TO_SEE
@@ -147,11 +150,15 @@ def _note(one: Ended, results: FolderResults, outcome: Outcome, keep: Callable[[
     elif one.kind == "done" and results.loss(trial, one.leg.until) is None:  # it could not be read back
         outcome.failed[trial] = f"{results.folder(trial)} does not show what the run has written there"
     elif one.kind == "done" and results.loss(trial, None) is not None:
-        try:
-            if keep is not None:
-                keep(trial)
-            outcome.done.append(trial)
-        except DataError as error:  # the run itself is whole, and the others go on
-            outcome.failed[trial] = str(error)
+        outcome.done.append(trial)
     elif one.kind == "failed" and not outcome.stopped:  # a worker that is asked to stop while it starts just ends
         outcome.failed[trial] = one.why
+
+
+def _keep(trial: Trial, keep: Callable[[Trial], None], outcome: Outcome, show: Show) -> None:
+    try:
+        keep(trial)
+    except DataError as error:  # the run itself is whole, and the others go on
+        outcome.done.remove(trial)
+        outcome.failed[trial] = str(error)
+        show.say(f"{trial}: {error}")

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from anyshot.errors import InputError
-from anyshot.runs.records import Setting, first_problem
+from anyshot.runs.records import Setting
+from anyshot.sweeps.faults import explain_fault
 
 MOST_RUNS = 10_000
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
@@ -48,6 +49,10 @@ def _flat(value: Any, leaf: frozenset[str] = frozenset()) -> Any:
         return value
     found: dict[str, Any] = {}
     for name, inner in value.items():
+        if not isinstance(name, str):
+            raise ValueError(f"names of settings are texts, got {name!r}")
+        if inner == {}:
+            raise ValueError(f"{name} is an empty table; give it a value, or leave it out")
         deeper = isinstance(inner, Mapping) and not (inner and leaf and set(inner) <= leaf)
         parts = {f"{name}.{key}": part for key, part in _flat(inner, leaf).items()} if deeper else {name: inner}
         for key, part in parts.items():
@@ -149,12 +154,26 @@ class Spec(_Part):
             values = getattr(self, name) or []
             if len(set(values)) < len(values):
                 raise ValueError(f"{name} has an entry twice: {values}")
+        self._check_rows()
         if self.count > MOST_RUNS:
             raise ValueError(
                 f"there are {self.count:,} combinations of experiments, learners, settings and seeds, and a sweep may "
                 f"have {MOST_RUNS:,} runs; vary less, or use [search]"
             )
         return self
+
+    def _check_rows(self) -> None:
+        """Refuse names beside a list that no row of it uses."""
+        rows = self.rows or []
+        if rows and self.learners is not None and all(row.learner is not None for row in rows):
+            raise ValueError(
+                f"learners is {self.learners}, which has no effect, since every [[list]] names its own learner; leave "
+                "it out"
+            )
+        if rows and all(row.experiment is not None for row in rows):
+            unused = [name for name in self.experiments if name not in {row.experiment for row in rows}]
+            if unused:
+                raise ValueError(f"experiments has {unused[0]}, which has no effect: every [[list]] names another one")
 
     @property
     def count(self) -> int:
@@ -175,7 +194,9 @@ def read_spec(spec: str | Path | Mapping[str, Any]) -> Spec:
     """
     where, content = "the spec", spec
     if not isinstance(spec, Mapping):
-        where = str(spec)
+        if not isinstance(spec, str | Path):
+            raise InputError(f"spec must be the name of a TOML file, or a dict with the same content, got {spec!r:.60}")
+        where = str(spec) or "''"
         try:
             content = tomllib.loads(Path(spec).read_text("utf-8"))
         except OSError as error:
@@ -185,7 +206,4 @@ def read_spec(spec: str | Path | Mapping[str, Any]) -> Spec:
     try:
         return Spec.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        got = "" if isinstance(first["input"], Mapping) or first["type"] == "missing" else f", got {first['input']!r}"
-        problem = first_problem(error).replace("Value error, ", "")
-        raise InputError(f"{where} is no sweep: {problem}{got}; docs/sweeps.md has examples") from error
+        raise InputError(f"{where} is no sweep: {explain_fault(error)}") from error

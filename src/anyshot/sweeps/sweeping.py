@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anyshot.errors import InputError, RunError
+from anyshot.folders import check_folder
 from anyshot.limits import check_whole, is_number
 from anyshot.report.groups import SHARED
+from anyshot.report.words import count
 from anyshot.runs.files import writing
 from anyshot.runs.lock import only_writer
 from anyshot.sweeps.local import LocalPool
@@ -21,7 +23,7 @@ from anyshot.sweeps.plan import FixedPlan, SearchPlan, make_plan
 from anyshot.sweeps.progress import SweepProgress
 from anyshot.sweeps.results import FolderResults, check_folders
 from anyshot.sweeps.running import Outcome, run_plan
-from anyshot.sweeps.search import ends_of
+from anyshot.sweeps.search import RandomSampler, ends_of, make_sampler
 from anyshot.sweeps.spec import Spec, read_spec
 from anyshot.sweeps.trials import Candidate, Trial, list_bases, list_candidates
 
@@ -60,7 +62,7 @@ class Sweep:
         lines = [str(comparison).rstrip() for comparison in self.comparisons]
         for tasks in sorted(set(self.stopped.values())):
             names = [str(candidate) for candidate, there in self.stopped.items() if there == tasks]
-            lines.append(f"Stopped after {tasks} tasks: {'; '.join(names)}.")
+            lines.append(f"Stopped after {count(tasks, 'task')}: {'; '.join(names)}.")
         lines += [f"Diverged: {trial}: {why}." for trial, why in self.diverged.items()]
         return "\n".join(lines)
 
@@ -94,41 +96,53 @@ def sweep(
         RunError: some runs failed, each with its reason; the others are finished.
         KeyboardInterrupt: Ctrl-C; all runs were saved.
     """
-    read = read_spec(_with_names(spec))
-    place = Path(out)
-    workers = _check_arguments(place, on, workers, gpus, device, checkpoint_seconds)
+    read, place = read_spec(_with_names(spec)), check_folder("out", out)
+    _check_arguments(place, on, workers, gpus, device, checkpoint_seconds, progress)
     check_spec(read, place)
     plan, results = make_plan(read), FolderResults(place)
     pool: AbstractContextManager[LocalPool | RayPool]
-    with writing(place, AGAIN):
-        place.mkdir(parents=True, exist_ok=True)
-    with only_writer(place, AGAIN):
-        if on == "local":
-            pool = LocalPool(place, workers or count_cores(), device, checkpoint_seconds)
-        else:
-            pool = RayPool(on, place, workers, gpus, device, checkpoint_seconds)
-        done = _count_done(plan, results)
-        with pool as opened, SweepProgress(results, plan.trials, done, read.settings, not progress) as show:
-            outcome = run_plan(plan, results, opened, show)
+    if on == "local":
+        pool = LocalPool(place, workers or count_cores(), device, checkpoint_seconds)
+    else:
+        pool = RayPool(on, place, workers, gpus, device, checkpoint_seconds)
+    with pool as opened:  # before anything is written, as there may be no cluster
+        with writing(place, AGAIN):
+            place.mkdir(parents=True, exist_ok=True)
+        with only_writer(place, AGAIN):
+            done = _count_done(plan, results)
+            with SweepProgress(
+                results, plan.trials, done, lambda leg: leg.describe(read.settings), not progress
+            ) as show:
+                outcome = run_plan(plan, results, opened, show)
     _raise_if_unfinished(outcome, place)
     return _summarise(plan, results, outcome, place)
 
 
 def check_spec(spec: Spec, out: Path) -> None:
-    """Make all experiments of a spec, or those at the ends of a search, so that what cannot be is refused now."""
-    if spec.search is None:
-        candidates = list_candidates(spec)
-    else:
-        bases, ends = list_bases(spec), ends_of(spec.search)
-        candidates = [Candidate.of(*base, spec.settings | end) for base in bases for end in ends]
-    for candidate in candidates:
+    """Make all experiments that are known from the start, so that what cannot be is refused now.
+
+    Of a search with Optuna these are the ones at the ends of its ranges.
+    """
+    for candidate in _list_known(spec):
         try:
             experiment = candidate.make(spec.seeds[0])
+            if candidate.is_own and len(spec.seeds) > 1:  # which may take no notice of the seed
+                candidate.make(spec.seeds[-1])
         except InputError as error:
             raise InputError(f"{candidate} on {candidate.experiment}: {error}") from error
         if spec.search is not None:
             _check_search(spec, candidate, experiment)
         check_folders(out, candidate, spec.seeds)
+
+
+def _list_known(spec: Spec) -> list[Candidate]:
+    if spec.search is None:
+        return list_candidates(spec)
+    sampler, drawn = make_sampler(spec.search), ends_of(spec.search)
+    if isinstance(sampler, RandomSampler):
+        drawn += sampler.ask(spec.search.trials, 0)
+    every = (Candidate.of(*base, spec.settings | settings) for base in list_bases(spec) for settings in drawn)
+    return list(dict.fromkeys(every))
 
 
 def count_cores() -> int:
@@ -157,14 +171,15 @@ def _check_search(spec: Spec, candidate: Candidate, experiment: Any) -> None:
     tasks = (rules.num_tasks or experiment.tasks.num_tasks) - rules.pretrain_tasks
     if spec.stopping is not None and spec.stopping.tasks[-1] >= tasks:
         raise InputError(
-            f"stopping.tasks must be below the {tasks} tasks of {candidate.experiment}, got {spec.stopping.tasks[-1]}"
+            f"stopping.tasks must be below the {count(tasks, 'task')} of {candidate.experiment}, got "
+            f"{spec.stopping.tasks[-1]}"
         )
 
 
 def _check_arguments(
-    out: Path, on: str, workers: int | None, gpus: float | None, device: str, checkpoint_seconds: float
-) -> int | None:
-    if on not in ("local", "auto") and not on.startswith("ray://"):
+    out: Path, on: str, workers: int | None, gpus: float | None, device: str, checkpoint_seconds: float, progress: bool
+) -> None:
+    if not isinstance(on, str) or (on not in ("local", "auto") and not on.startswith("ray://")):
         raise InputError(f"on must be local, auto or ray://HOST:PORT, got {on!r}")
     if workers is not None:
         check_whole("workers", workers, 1, 10_000)
@@ -176,9 +191,10 @@ def _check_arguments(
         raise InputError(f"device must be auto, cpu or gpu, got {device!r}")
     if not (is_number(checkpoint_seconds) and 0 <= checkpoint_seconds < float("inf")):
         raise InputError(f"checkpoint_seconds must be a finite number of at least 0, got {checkpoint_seconds!r}")
+    if not isinstance(progress, bool):
+        raise InputError(f"progress must be True or False, got {progress!r}")
     if out.exists() and not out.is_dir():
         raise InputError(f"out must be a folder, and {out} is a file")
-    return workers
 
 
 def _with_names(spec: str | Path | Mapping[str, Any]) -> str | Path | Mapping[str, Any]:
@@ -206,7 +222,7 @@ def _raise_if_unfinished(outcome: Outcome, out: Path) -> None:
     failed = [f"{trial}: {why}" for trial, why in outcome.failed.items()]
     why = f"{len(failed)} failed, the first of them {failed[0]}" if failed else ""
     if outcome.stopped:
-        left = f"{outcome.stopped}, and {outcome.left} runs in {out} are left"
+        left = f"{outcome.stopped}, with {count(outcome.left, 'run')} left in {out}"
         raise KeyboardInterrupt("; ".join(filter(None, [left, why])))
     if failed:
         raise RunError(f"{why}; then {AGAIN}")

@@ -54,6 +54,11 @@ class Candidate:
         return cls(experiment, learner, json.dumps(differ, sort_keys=True))
 
     @property
+    def is_own(self) -> bool:
+        """Whether a function of the user makes its experiments."""
+        return ":" in self.experiment
+
+    @property
     def settings(self) -> dict[str, Any]:
         """The settings that are changed."""
         return dict(json.loads(self.changes))
@@ -84,7 +89,7 @@ class Candidate:
         from anyshot.runs.experiment import Experiment
         from anyshot.runs.make import experiment_of
 
-        if ":" not in self.experiment:
+        if not self.is_own:
             assert self.learner is not None
             changed = change(preset(self.experiment), self.learner, self.settings)
             return experiment_of(changed, self.learner, seed, _load(_Data.of(changed)))
@@ -100,6 +105,11 @@ class Candidate:
             ) from error
         if not isinstance(made, Experiment):
             raise InputError(f"{self.experiment} must return an Experiment, got {type(made).__name__}")
+        if made.seed != seed:
+            raise InputError(
+                f"{self.experiment} was asked for seed {seed} and returned an Experiment with seed {made.seed}; give "
+                "its own argument seed to the Experiment"
+            )
         return made
 
 

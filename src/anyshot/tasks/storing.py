@@ -12,6 +12,7 @@ import numpy as np
 
 from anyshot.atomic import unfinished_folder
 from anyshot.errors import DataError, InputError
+from anyshot.folders import check_folder
 from anyshot.inputs import check_finite, check_numeric
 from anyshot.tasks.fingerprint import array_sha256
 from anyshot.tasks.rows import PARTS
@@ -42,11 +43,17 @@ def write_tasks(
     ...     print(stored.num_tasks, stored.counts("train")[:2], stored.read(np.array([7]), np.array([5])))
     1000 [6 6] (array([[7., 7., 7.]], dtype=float32), array([1]))
     """
-    place = Path(folder)
+    place = check_folder("folder", folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise InputError(f"folder must be new or empty, but {place} is not")
     if isinstance(shard_bytes, bool) or not isinstance(shard_bytes, int) or shard_bytes < 1:
         raise InputError(f"shard_bytes must be a whole number of at least 1, got {shard_bytes!r}")
+    if not isinstance(name, str):
+        raise InputError(f"name must be a string, got {name!r}")
+    if not isinstance(tasks, TaskSet) and (isinstance(tasks, str) or not isinstance(tasks, Iterable)):
+        raise InputError(
+            f"tasks must be a TaskSet, or give (name, (x, y), (test_x, test_y)) for each task, got {tasks!r}"
+        )
     if isinstance(tasks, TaskSet):
         name, tasks = tasks.name, _list_tasks(tasks)
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -82,7 +89,8 @@ def _write_shards(folder: Path, tasks: Iterable[NamedTask], name: str, shard_byt
         hashes.append(_write_shard(folder / shard_name(len(hashes)), joined))
         size, shard = 0, _empty_shard()
 
-    for task_name, train, test in tasks:
+    for number, task in enumerate(tasks):
+        task_name, train, test = _unpacked(number, task)
         x, y = _joined(task_name, train, test)
         kind = (x.shape[1:], x.dtype, y.shape[1:], y.dtype)
         example = example or kind
@@ -115,11 +123,37 @@ def _empty_shard() -> dict[str, list[Any]]:
     return {key: [] for key in ("x", "y", "names", "train_counts", "test_counts")}
 
 
-def _joined(task_name: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
+def _unpacked(number: int, task: Any) -> NamedTask:
+    """The parts of a task, if it has them."""
+    right = isinstance(task, tuple | list) and len(task) == 3
+    right = right and all(isinstance(part, tuple | list) and len(part) == 2 for part in task[1:])
+    if not right or any(array is None for part in task[1:] for array in part):
+        raise InputError(
+            f"tasks must give (name, (x, y), (test_x, test_y)) for each task, but task {number} is {_describe(task)}"
+        )
+    if not isinstance(task[0], str):
+        raise InputError(f"the name of task {number} must be a string, got {task[0]!r}")
+    name, train, test = task
+    return name, tuple(train), tuple(test)
+
+
+def _describe(value: Any) -> str:
+    """The form of a value, without its numbers.
+
+    >>> _describe(("a", (np.zeros((2, 3)), None)))
+    "('a', (array of shape (2, 3), None))"
+    """
+    if isinstance(value, tuple | list):
+        return f"({', '.join(_describe(part) for part in value[:4])}{', ...' * (len(value) > 4)})"
+    return f"array of shape {value.shape}" if hasattr(value, "shape") else f"{value!r:.60}"
+
+
+def _joined(task_name: str, train: tuple[Any, Any], test: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     """The train rows and behind them the test rows of a task, checked."""
-    if not isinstance(task_name, str):
-        raise InputError(f"the name of a task must be a string, got {task_name!r}")
-    arrays = [np.asarray(array) for array in (*train, *test)]
+    try:
+        arrays = [np.asarray(array) for array in (*train, *test)]
+    except ValueError as error:  # lists whose rows have different lengths
+        raise InputError(f"task {task_name!r} cannot be made into arrays: {error}") from error
     for what, array in zip(("x", "y", "test_x", "test_y"), arrays, strict=True):
         check_numeric(f"{what} of task {task_name!r}", array)
         check_finite(f"{what} of task {task_name!r}", array)
@@ -130,6 +164,12 @@ def _joined(task_name: Any, train: tuple[Any, Any], test: tuple[Any, Any]) -> tu
             )
     if not len(arrays[0]):
         raise InputError(f"task {task_name!r} has no example to train on; every task needs at least one")
+    for what, train_part, test_part in (("x", arrays[0], arrays[2]), ("y", arrays[1], arrays[3])):
+        if train_part.shape[1:] != test_part.shape[1:]:
+            raise InputError(
+                f"task {task_name!r} has {what} of shape {train_part.shape} and test_{what} of {test_part.shape}: "
+                "each example must have the same shape"
+            )
     x, y = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2])
     y = y.astype(np.int32) if y.dtype == np.bool_ else y
     if np.issubdtype(y.dtype, np.integer) and y.min() < 0:

@@ -1,7 +1,8 @@
-"""Stands in for `anyshot run` in tests of the queue: makes the folder of a run, or fails to.
+"""Stands in for a worker of sweeps in tests of the queue: makes the folders of runs, or fails to.
 
 It is started as a program of its own, and imports no JAX. The environment variable FAKE holds JSON: `records`, the
-records of the experiments by "PRESET LABEL", and by folder name how a run behaves: fail, wait or stubborn.
+records of the experiments by the names of their candidates, and by folder name how a run behaves: fail, wait or
+stubborn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from anyshot.runs.files import sealed, sha256
 from anyshot.runs.reading import hash_of
+from anyshot.sweeps.execute import Order
 
 
 def evaluation(position: int, step: int, loss: float, total: float, **more: Any) -> dict[str, Any]:
@@ -78,7 +80,8 @@ def wait(folder: Path, stubborn: bool) -> None:
             saved.write("asked\n")
         if not stubborn:
             time.sleep(0.5)  # in which a second request would be seen
-            sys.exit(130)
+            answer("stopped", "it was asked to stop")
+            sys.exit(0)
 
     signal.signal(signal.SIGINT, save)
     (folder / "waiting").touch()
@@ -86,32 +89,32 @@ def wait(folder: Path, stubborn: bool) -> None:
     time.sleep(60 * stubborn)
 
 
-def main(words: list[str]) -> None:
-    """Behave as told."""
-    assert words[0] == "run"
-    words, settings = (
-        (words[: words.index("--set")], words[words.index("--set") + 1 :]) if "--set" in words else (words, [])
-    )
-    options = dict(zip(words[2::2], words[3::2], strict=True))
-    assert options["--checkpoint-seconds"] == "30"
-    fake, folder = json.loads(os.environ["FAKE"]), Path(options["--out"])
-    print("starting", flush=True)
+def answer(kind: str, why: str = "") -> None:
+    print(json.dumps([kind, why]), flush=True)
+
+
+def behave(order: Order) -> None:
+    """Do as told."""
+    assert order.checkpoint_seconds == 30
+    fake, trial = json.loads(os.environ["FAKE"]), order.leg.trial
+    folder = Path(order.out) / trial.name
     how = fake.get(folder.name, "done")
     if how == "fail":
-        sys.exit("anyshot: the disk is full; make room\n")
-    label = folder.name.rpartition("-s")[0]
-    record = fake["records"][f"{words[1]} {label}"]
-    assert options["--learner"] == record["learner"]["name"]
-    for setting in settings:
-        name, value = setting.split("=")
+        answer("failed", "the disk is full; make room")
+        return
+    record = fake["records"][trial.candidate.name]
+    assert trial.candidate.learner == record["learner"]["name"]
+    for name, value in trial.candidate.settings.items():
         place, _, name = name.partition(".")
         given = record["learner"]["hyperparameters"] if place == "learner" else record[place]
-        assert given[name] == float(value)
+        assert given[name] == value
     if how in ("wait", "stubborn") and not (folder / "saved").exists():
-        begin(folder, record, int(options["--seed"]))
+        begin(folder, record, trial.seed)
         wait(folder, stubborn=how == "stubborn")
-    finish(folder, record, int(options["--seed"]))
+    finish(folder, record, trial.seed)
+    answer("done")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for line in sys.stdin:
+        behave(Order.from_json(line))
