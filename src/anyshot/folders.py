@@ -22,6 +22,6 @@ def check_folder(name: str, value: object) -> Path:
     if url := re.match(r"([A-Za-z][\w+.-]+):/", text):
         raise InputError(
             f"{name} must be a folder of this machine or of a network file system, got {text!r}: a run needs locks and "
-            f"renames, which {url[1]} does not have"
+            f"renames, which {url[1]} does not have; a sweep can copy its runs there (--mirror)"
         )
     return Path(value)

@@ -66,7 +66,7 @@ def test_killed_interrupted_and_changed_it_ends_with_the_same_bytes(undisturbed:
     wait_until(lambda: list(out.rglob("*-s1/events.jsonl")), second)  # the first sweep knew no such run
     second.send_signal(signal.SIGINT)
     said = finish(second, 130)
-    assert "are left" in said
+    assert "left in" in said
     assert f"anyshot sweep {spec} --out {out}" in said
     said = finish(start_sweep(spec, out))
     assert "Difference to toe" in said
@@ -75,6 +75,21 @@ def test_killed_interrupted_and_changed_it_ends_with_the_same_bytes(undisturbed:
     found = sweep(spec, out, progress=False)
     assert len(found.finished) == 4
     assert {log: log.stat().st_mtime_ns for log in out.rglob("environment.json")} == before_all, "none is opened again"
+
+
+@pytest.mark.slow
+def test_after_the_machine_was_lost_it_goes_on_elsewhere_from_the_mirror(undisturbed: Path, tmp_path: Path) -> None:
+    pytest.importorskip("fsspec")
+    spec, lost, out = write(tmp_path / "spec.toml"), tmp_path / "lost", tmp_path / "out"
+    mirror = ("--mirror", f"file://{tmp_path}/mirror")
+    first = start_sweep(spec, lost, "--workers", "1", *mirror)
+    wait_until(lambda: [*tmp_path.glob("mirror/*/*.tar")], first)
+    first.kill()
+    first.communicate()
+    said = finish(start_sweep(spec, out, *mirror))
+    assert "fetched from file://" in said
+    assert results(out) == results(undisturbed)
+    assert len([*tmp_path.glob("mirror/*/*.tar")]) == 4
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from anyshot.cli.options import Count, Device, Gpus, OutFolder
 from anyshot.runs.interrupts import delay_interrupts, reveal_interrupts
 
 SpecFile = Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SPEC.toml")]
+Mirror = Annotated[str | None, tyro.conf.arg(metavar="URL", help_behavior_hint="")]
 
 
 def sweep(
@@ -23,6 +24,7 @@ def sweep(
     gpus: Gpus = None,
     device: Device = "auto",
     checkpoint_seconds: float = 60.0,
+    mirror: Mirror = None,
     quiet: bool = False,
 ) -> None:
     """Run a grid, a list or a search of experiments, and rank them with paired intervals.
@@ -39,6 +41,8 @@ def sweep(
         gpus: of one run on Ray; a part of one, such as 0.25, lets runs share a GPU. By default 1 where there are any.
         device: where to compute; auto takes a GPU if JAX finds one.
         checkpoint_seconds: how often runs save, at least.
+        mirror: a URL of an object store, such as s3://bucket/sweep. Runs are copied there, and those that are there and
+            not in --out are fetched first, so that a sweep goes on after its machine was lost.
         quiet: print the result and no progress.
     """
     sys.path.insert(0, str(Path.cwd()))  # where own experiments are, as for `python -m`
@@ -54,11 +58,12 @@ def sweep(
                 gpus=gpus,
                 device=device,
                 checkpoint_seconds=checkpoint_seconds,
+                mirror=mirror,
                 progress=not quiet,
             )
         except KeyboardInterrupt as stop:
-            given = {"--on": on, "--workers": workers, "--gpus": gpus, "--device": device}
-            usual = {"--on": "local", "--workers": None, "--gpus": None, "--device": "auto"}
+            given = {"--on": on, "--workers": workers, "--gpus": gpus, "--device": device, "--mirror": mirror}
+            usual = {"--on": "local", "--workers": None, "--gpus": None, "--device": "auto", "--mirror": None}
             words = ["anyshot", "sweep", str(spec), "--out", str(out)]
             words += [word for name, value in given.items() if value != usual[name] for word in (name, str(value))]
             raise KeyboardInterrupt(f"{str(stop) or 'interrupted'}; go on with: {shlex.join(words)}") from None

@@ -80,8 +80,8 @@ class Experiment:
     def _check_learner(self) -> None:
         if isinstance(self.tasks, StoredTasks) and self.learner.observes():
             raise InputError(
-                f"learner must not observe labels for stored tasks ({self.tasks.folder}), got {self.learner.name}; "
-                "load them as a TaskSet, or take another learner"
+                f"learner is {self.learner.name}, which looks at each label as it arrives, and that is not possible with "
+                f"stored tasks ({self.tasks.folder}); load them as a TaskSet, or take another learner, such as ftml-vs"
             )
         if not isinstance(self.learner, NetworkLearner):
             return

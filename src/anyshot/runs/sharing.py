@@ -9,7 +9,6 @@ import jax
 
 from anyshot.devices import count_sharing_devices
 from anyshot.errors import InputError
-from anyshot.report.words import count
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.reading import recorded_devices
 from anyshot.tasks import StoredTasks
@@ -34,8 +33,8 @@ def warn_of_other_number(folder: Path, devices: int, warn: Callable[[str], None]
     before = recorded_devices(folder)
     if before is not None and before != devices:
         warn(
-            f"{folder} was run on {count(before, 'device')} and goes on with {devices}; sums are added in another "
-            "order, so the last bits of the results differ from those of a run with one number"
+            f"{folder} was run on {before} device{'s' * (before != 1)} and goes on with {devices}; sums are added "
+            "in another order, so the last bits of the results differ from those of a run with one number"
         )
 
 
@@ -55,6 +54,6 @@ def check_sharing(experiment: Experiment, devices: int) -> None:
         )
     if devices > tasks:
         raise InputError(
-            f"devices is {devices}, but a meta-batch has {count(tasks, 'task')} (protocol.tasks_per_update); use at "
-            f"most {tasks}"
+            f"devices is {devices}, but a meta-batch has {tasks} task{'s' * (tasks != 1)} "
+            f"(protocol.tasks_per_update); use at most {tasks}"
         )

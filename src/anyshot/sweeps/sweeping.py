@@ -17,12 +17,13 @@ from anyshot.report.groups import SHARED
 from anyshot.report.words import count
 from anyshot.runs.files import writing
 from anyshot.runs.lock import only_writer
+from anyshot.sweeps.copies import CopyingPool, RunCopies
 from anyshot.sweeps.local import LocalPool
 from anyshot.sweeps.on_ray import RayPool
 from anyshot.sweeps.plan import FixedPlan, SearchPlan, make_plan
 from anyshot.sweeps.progress import SweepProgress
 from anyshot.sweeps.results import FolderResults, check_folders
-from anyshot.sweeps.running import Outcome, run_plan
+from anyshot.sweeps.running import Outcome, Pool, run_plan
 from anyshot.sweeps.search import RandomSampler, ends_of, make_sampler
 from anyshot.sweeps.spec import Spec, read_spec
 from anyshot.sweeps.trials import Candidate, Trial, list_bases, list_candidates
@@ -76,6 +77,7 @@ def sweep(
     gpus: float | None = None,
     device: str = "auto",
     checkpoint_seconds: float = 60.0,
+    mirror: str | None = None,
     progress: bool = True,
 ) -> Sweep:
     """Run all that a spec asks for and that is not there yet, and compare.
@@ -89,6 +91,8 @@ def sweep(
         gpus: of one run on Ray; a part of one, such as 0.25, lets runs share a GPU.
         device: where to compute: auto, cpu or gpu.
         checkpoint_seconds: how often runs save, at least.
+        mirror: a URL that fsspec knows, such as "s3://bucket/sweep". Runs are copied there, and those that are there
+            and not in `out` are fetched first, so that a sweep goes on after its machine was lost.
         progress: whether to print how far it is.
 
     Raises:
@@ -99,16 +103,23 @@ def sweep(
     read, place = read_spec(_with_names(spec)), check_folder("out", out)
     _check_arguments(place, on, workers, gpus, device, checkpoint_seconds, progress)
     check_spec(read, place)
+    copies = None if mirror is None else RunCopies(mirror)
     plan, results = make_plan(read), FolderResults(place)
     pool: AbstractContextManager[LocalPool | RayPool]
     if on == "local":
         pool = LocalPool(place, workers or count_cores(), device, checkpoint_seconds)
     else:
         pool = RayPool(on, place, workers, gpus, device, checkpoint_seconds)
+    opened: Pool
     with pool as opened:  # before anything is written, as there may be no cluster
         with writing(place, AGAIN):
             place.mkdir(parents=True, exist_ok=True)
         with only_writer(place, AGAIN):
+            fetched = [] if copies is None else copies.fetch(place)
+            if fetched:
+                check_spec(read, place)  # it may be of other experiments
+            if copies is not None:
+                opened = CopyingPool(opened, copies, place)
             done = _count_done(plan, results)
             with SweepProgress(
                 results, plan.trials, done, lambda leg: leg.describe(read.settings), not progress
