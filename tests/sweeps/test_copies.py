@@ -69,6 +69,9 @@ def test_what_has_not_changed_is_not_copied_again(tmp_path: Path, url: str, monk
     copies.send(tmp_path / NAME, NAME)
     monkeypatch.setattr(copies._store, "mv", cut_off)
     copies.send(tmp_path / NAME, NAME)
+    RunCopies(url).send_missing(tmp_path, [NAME])
+    with pytest.raises(DataError, match="the cable is loose"):
+        RunCopies(f"{url}/others").send_missing(tmp_path, [NAME])
 
 
 @pytest.mark.parametrize(

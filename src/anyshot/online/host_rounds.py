@@ -69,25 +69,31 @@ class HostRounds:
 
     def __call__(self, state: OnlineState, rounds: int) -> tuple[OnlineState, Record | None, int]:
         """Run up to `rounds` rounds. With none, only compile; the record is then empty."""
-        learner, found, finite = state.learner, list[Record](), bool(state.finite)
+        learner, expected = state.learner, state.expected
+        found, finite = list[Record](), bool(state.finite)
         now = Moment(int(state.position), int(state.round), int(state.rounds))
         buffer = jax.device_put(state.buffer, host_device())
         if rounds == 0 and not self._is_over(now):
-            _run_round(self.loop, learner, self._take(now, buffer).data, jnp.asarray(False))
+            self._run(now, learner, expected, self._take(now, buffer).data)
         while len(found) < min(rounds, self.loop.dispatch) and finite and not self._is_over(now):
             ready = self._take(now, buffer)
             buffer = ready.buffer
             self._read_ahead(now, buffer)
-            learner, result = _run_round(self.loop, learner, ready.data, jnp.asarray(self._learns(now)))
+            learner, expected, result = self._run(now, learner, expected, ready.data)
             result = jax.device_get(result)
             finite = bool(result.finite)
             record = self._record(now, ready, result)
             found.append(record)
             now = _after(now, bool(record.ended), bool(record.pretraining))
         position, round_, number = (jnp.asarray(one, jnp.int32) for one in now)
-        state = OnlineState(learner, buffer, position, round_, number, jnp.asarray(finite))
+        state = OnlineState(learner, buffer, position, round_, number, jnp.asarray(finite), expected)
         records = jax.tree.map(lambda *leaves: np.stack(leaves), *found) if found else None
         return state, records, len(found)
+
+    def _run(self, now: Moment, learner: PyTree[Any], expected: Any, data: RoundData) -> Any:
+        may_end, must_end = not self._pretrains(now), now.round >= self.loop.protocol.rounds
+        facts = (jnp.asarray(fact) for fact in (self._learns(now), may_end, must_end))
+        return _compiled_round()(self.loop, learner, expected, data, *facts)
 
     def _is_over(self, now: Moment) -> bool:
         return now.position >= self.stream.positions
@@ -118,11 +124,11 @@ class HostRounds:
                 self._ahead[case] = self._thread.submit(self._prepare, case, buffer)
 
     def _prepare(self, now: Moment, buffer: Buffer) -> _Ready:
-        learning = self._learns(now)
+        learning, before = self._learns(now), buffer.received[now.position]
         if learning and not self._pretrains(now):
             capacity = self.stream.capacities[now.position]
             buffer = _receive(buffer, np.int32(now.position), self.loop.protocol.labels_per_arrival, capacity)
-        data, received = self.stream.read_round(self.loop, buffer, now.position, now.rounds, self.key, learning)
+        data, received = self.stream.read_round(self.loop, buffer, before, now.position, now.rounds, self.key, learning)
         return _Ready(buffer, received, data)
 
     def _record(self, now: Moment, ready: _Ready, found: Any) -> Record:
@@ -150,18 +156,31 @@ def _receive(buffer: Buffer, position: Any, count: int, capacity: Any) -> Buffer
     return buffer.receive(position, count, capacity)
 
 
-def _run_round(loop: OnlineLoop, learner: PyTree[Any], data: RoundData, learning: Bool[Array, ""]) -> Any:
-    return _compiled_round()(loop, learner, data, learning)
-
-
 @functools.cache
 def _compiled_round() -> Any:
-    def run_round(loop: OnlineLoop, learner: PyTree[Any], data: RoundData, learning: Bool[Array, ""]) -> Any:
+    def run_round(
+        loop: OnlineLoop,
+        learner: PyTree[Any],
+        expected: Any,
+        data: RoundData,
+        learning: Bool[Array, ""],
+        may_end: Bool[Array, ""],
+        must_end: Bool[Array, ""],
+    ) -> Any:
+        if data.arrived is not None:
+            learner = loop.observe(learner, expected, data.arrived)
         learner, metrics = loop.run_updates(learner, (data.drawn, data.keys), lambda step: step, learning)
         if data.memory is not None:
             learner = loop.learner.recall(learner, data.memory)
-        loss, right = loop.evaluate(learner, data.support, data.test_set)
+        if data.upcoming is not None:
+            loss, right, expected = loop.evaluate_ahead(learner, data.support, data.test_set, data.upcoming.x)
+        else:
+            loss, right = loop.evaluate(learner, data.support, data.test_set)
+        mastered = loop.masters(loss, right)
+        if loop.learner.observes():
+            learner = loop.end_task(learner, may_end & ((mastered & loop.protocol.advance) | must_end))
         finite = jnp.isfinite(loss) & all_finite(learner)
-        return learner, _Found(loss, right, loop.masters(loss, right), finite, metrics, loop.learner.rates(learner))
+        found = _Found(loss, right, mastered, finite, metrics, loop.learner.rates(learner))
+        return learner, expected, found
 
     return eqx.filter_jit(run_round, compiler_options=compiler_options())  # type: ignore[call-overload]

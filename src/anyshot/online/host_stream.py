@@ -37,6 +37,8 @@ class RoundData(NamedTuple):
         support: the shots of the evaluation.
         memory: datapoints of earlier tasks, for a learner that has a memory.
         test_set: the inputs and labels on which the task is tested.
+        arrived: for a learner that observes, the datapoints that have just arrived.
+        upcoming: for such a learner, those that arrive next.
     """
 
     drawn: Drawn
@@ -44,6 +46,8 @@ class RoundData(NamedTuple):
     support: Shots
     memory: Shots | None
     test_set: tuple[Any, Any]
+    arrived: Shots | None
+    upcoming: Shots | None
 
 
 class HostStream:
@@ -85,13 +89,21 @@ class HostStream:
         return len(self.order)
 
     def read_round(
-        self, loop: OnlineLoop, buffer: Buffer, position: int, number: int, key: Key[Array, ""], learning: bool
+        self,
+        loop: OnlineLoop,
+        buffer: Buffer,
+        before: Int[Array, ""],
+        position: int,
+        number: int,
+        key: Key[Array, ""],
+        learning: bool,
     ) -> tuple[RoundData, int]:
         """Draw and read what one round needs.
 
         Args:
             loop: the learner and the rules.
             buffer: what has been received, the arrival of this round included; on the host.
+            before: the number of datapoints received of the current task before.
             position: of the current task.
             number: of the round in the run.
             key: of the run, on the host.
@@ -101,7 +113,7 @@ class HostStream:
             the data, on the device, and the number of datapoints received of the current task.
         """
         rules = self.protocol
-        places = _draw_round(loop, self.arrivals, buffer, np.int32(position), np.int32(number), key)
+        places = _draw_round(loop, self.arrivals, buffer, before, np.int32(position), np.int32(number), key)
         task, tested = np.full(rules.test_size, self.order[position]), np.asarray(places.tested, np.int64)
         data = RoundData(
             self._read_drawn(places.drawn) if learning else self._draw_nothing(places.drawn),
@@ -109,6 +121,8 @@ class HostStream:
             self._read(places.support, looked_up=True),
             None if places.memory is None else self._read(places.memory),
             self._put(self.tasks.read(task, tested, "test")),
+            self._read_ahead(places.arrived),
+            self._read_ahead(places.upcoming),
         )
         return data, int(places.received)
 
@@ -145,6 +159,15 @@ class HostStream:
             rows = place[present] if looked_up else self._look_up(position[present], place[present])
             x[present], y[present] = self.tasks.read(self.order[position[present]], rows)
         return Shots(*self._put((x, y, count)))
+
+    def _read_ahead(self, places: Places | None) -> Shots | None:
+        """The examples at these places, with rows; also those behind `count`, which are there on a device as well."""
+        if places is None:
+            return None
+        task = self.order[np.asarray(places.position)]
+        rows = np.minimum(np.asarray(places.place), self.tasks.counts("train")[task] - 1)
+        x, y = self.tasks.read(np.full(rows.shape, task), rows)
+        return Shots(*self._put((x, y, np.asarray(places.count))))
 
     def _put(self, tree: Any) -> Any:
         return jax.device_put(tree, self.sharding or jax.local_devices()[0])
@@ -210,11 +233,13 @@ class _RoundPlaces(NamedTuple):
     memory: Places | None
     tested: Int[Array, " test"]
     received: Int[Array, ""]
+    arrived: Places | None  # with rows
+    upcoming: Places | None
 
 
 @eqx.filter_jit
 def _draw_round(
-    loop: OnlineLoop, arrivals: Arrivals, buffer: Buffer, position: Any, number: Any, key: Any
+    loop: OnlineLoop, arrivals: Arrivals, buffer: Buffer, before: Any, position: Any, number: Any, key: Any
 ) -> _RoundPlaces:
     rules, learner, sizes = loop.protocol, loop.learner, Sizes(arrivals.capacity)
     of_updates, of_evaluation = round_keys(key, number)
@@ -227,13 +252,21 @@ def _draw_round(
         look_up = jax.vmap(jax.vmap(arrivals.look_up))
         drawn = dataclasses.replace(drawn, train=look_up(drawn.train), val=look_up(drawn.val))
     support = buffer.draw_support(sizes, rules, position, of_evaluation, learner.uses_all_labels)
+    received, arrived, upcoming = buffer.received[position], None, None
+    if learner.observes():
+        arrived, upcoming = (
+            arrivals.look_up(loop.places_ahead(arrivals.capacity, position, one)) for one in (before, received)
+        )
+        arrived = dataclasses.replace(arrived, count=received - before)
     return _RoundPlaces(
         drawn,
         of_update,
         arrivals.look_up(support),
         memory,
         arrivals.test_rows(position, rules.test_size),
-        buffer.received[position],
+        received,
+        arrived,
+        upcoming,
     )
 
 

@@ -109,8 +109,9 @@ class OnlineLoop(eqx.Module):
         first = jnp.asarray(self.protocol.pretrain_tasks, jnp.int32)
         learner, expected = self.learner.init(key), None
         if self.learner.observes():
-            assert isinstance(stream, Stream), "learners that observe need the tasks on the device"
-            shots = self.look_ahead(stream, first, zero)
+            count = self.protocol.labels_per_arrival
+            x, y = (jnp.zeros((count, *leaf.shape), leaf.dtype) for leaf in stream.tasks.example())
+            shots = Shots(x, y, jnp.asarray(count))
             shape = jax.eval_shape(lambda: self.learner.expect(learner, shots, shots.x))
             expected = jnp.zeros(shape.shape, shape.dtype)
         return OnlineState(learner, Buffer.empty(stream, self.protocol), first, zero, zero, jnp.asarray(True), expected)
@@ -145,7 +146,10 @@ class OnlineLoop(eqx.Module):
             state.buffer,
         )
         if self.learner.observes():
-            state = eqx.tree_at(lambda s: s.learner, state, self.observe(stream, state, buffer))
+            before, now = state.buffer.received[state.position], buffer.received[state.position]
+            arrived = dataclasses.replace(self.look_ahead(stream, state.position, before), count=now - before)
+            observed = self.observe(state.learner, state.expected, arrived)
+            state = eqx.tree_at(lambda s: s.learner, state, observed)
         learner, metrics = self.run_updates(
             state.learner, self.update_keys(of_updates), self.drawing(stream, buffer, state.position), learning
         )
@@ -169,7 +173,7 @@ class OnlineLoop(eqx.Module):
         used_up = state.round >= rules.rounds
         ended = ~pretraining & ((mastered & rules.advance) | used_up)
         if self.learner.observes():
-            learner = _change_if(ended, self.learner.end_task, learner)
+            learner = self.end_task(learner, ended)
         finite = jnp.isfinite(loss) & all_finite(learner)
         new = OnlineState(
             learner,
@@ -195,17 +199,23 @@ class OnlineLoop(eqx.Module):
         )
         return new, record
 
-    def observe(self, stream: Stream, state: OnlineState, buffer: Buffer) -> PyTree[Any]:
-        """The learner's state after it was shown the labels that have arrived."""
-        before, now, expected = state.buffer.received[state.position], buffer.received[state.position], state.expected
+    def observe(self, learner: PyTree[Any], expected: Float[Array, "arriving ..."] | None, arrived: Shots) -> Any:
+        """The learner's state after it was shown the labels that have arrived, if there are any."""
         assert expected is not None, "the learner observes, so each round leaves what it expects"
-        arrived = dataclasses.replace(self.look_ahead(stream, state.position, before), count=now - before)
-        return _change_if(now > before, lambda one: self.learner.observe(one, expected, arrived), state.learner)
+        return _change_if(arrived.count > 0, lambda one: self.learner.observe(one, expected, arrived), learner)
+
+    def end_task(self, learner: PyTree[Any], ended: Bool[Array, ""]) -> Any:
+        """The learner's state after a round, in which the task may have ended."""
+        return _change_if(ended, self.learner.end_task, learner)
 
     def look_ahead(self, stream: Stream, position: Int[Array, ""], received: Int[Array, ""]) -> Shots:
-        """The datapoints of a task that arrive next; at its end the last one takes the place of those missing."""
+        """The datapoints of a task that arrive next."""
+        return stream.look_up(self.places_ahead(stream.capacity, position, received))
+
+    def places_ahead(self, capacity: int, position: Int[Array, ""], received: Int[Array, ""]) -> Places:
+        """Their places; at the end of a task the last one takes the place of those missing."""
         new = received + jnp.arange(self.protocol.labels_per_arrival, dtype=jnp.int32)
-        return stream.look_up(Places(position, jnp.minimum(new, stream.capacity - 1), jnp.asarray(new.size)))
+        return Places(position, jnp.minimum(new, capacity - 1), jnp.asarray(new.size))
 
     def update_keys(self, key: Key[Array, ""]) -> Key[Array, " updates"]:
         """The keys of the updates of a round."""

@@ -25,6 +25,7 @@ Rows = Int[Array, "..."]
 class HasCapacities(Protocol):
     """A stream, on the device or on the host: it knows how many datapoints of each position there are."""
 
+    tasks: Any
     capacities: Any
 
 

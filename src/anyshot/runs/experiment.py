@@ -78,11 +78,6 @@ class Experiment:
         self._check_learner()
 
     def _check_learner(self) -> None:
-        if isinstance(self.tasks, StoredTasks) and self.learner.observes():
-            raise InputError(
-                f"learner is {self.learner.name}, which looks at each label as it arrives, and that is not possible with "
-                f"stored tasks ({self.tasks.folder}); load them as a TaskSet, or take another learner, such as ftml-vs"
-            )
         if not isinstance(self.learner, NetworkLearner):
             return
         eqx.filter_eval_shape(lambda: self.learner.init(jax.random.key(0)))  # refuses what does not fit its network

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import io
 import re
+import secrets
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,18 +62,16 @@ class RunCopies:
         with self._working(f"copied to {self.url}"):
             place = f"{self._root}/{name}.tar"
             self._store.makedirs(self._store._parent(place), exist_ok=True)
-            self._store.pipe_file(f"{place}.part", packed[1])  # which some stores write piece by piece
-            self._store.mv(f"{place}.part", place)
+            part = f"{place}.part-{secrets.token_hex(4)}"  # some stores show what is being written
+            self._store.pipe_file(part, packed[1])
+            self._store.mv(part, place)
         self._sent[name] = packed[0]
 
     def fetch(self, out: Path) -> list[str]:
         """Bring the runs back that are not in `out`, and give their names. Folders that are there stay as they are."""
         fetched = []
         with self._working(f"fetched from {self.url}"):
-            self._store.invalidate_cache()
-            places = sorted(place for place in self._store.find(self._root) if place.endswith(".tar"))
-            for place in places:
-                name = place[len(self._root) :].strip("/").removesuffix(".tar")
+            for name, place in self._list().items():
                 folder = out / name
                 if out.resolve() not in folder.resolve().parents:
                     raise DataError(f"{place} in the mirror would lie outside {out}; remove it from the mirror")
@@ -81,6 +80,20 @@ class RunCopies:
                 _unpack(self._store.cat_file(place), folder, out)
                 fetched.append(name)
         return fetched
+
+    def send_missing(self, out: Path, names: Iterable[str]) -> None:
+        """Copy those of these runs that have no copy yet."""
+        with self._working(f"looked for at {self.url}"):
+            there = self._list()
+        for name in names:
+            if name not in there:
+                self.send(out / name, name)
+
+    def _list(self) -> dict[str, str]:
+        """The names of the runs that have a copy, and where it is."""
+        self._store.invalidate_cache()
+        places = sorted(place for place in self._store.find(self._root) if place.endswith(".tar"))
+        return {place[len(self._root) :].strip("/").removesuffix(".tar"): place for place in places}
 
     @contextmanager
     def _working(self, what: str) -> Iterator[None]:

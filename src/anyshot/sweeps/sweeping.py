@@ -119,11 +119,15 @@ def sweep(
             if fetched:
                 check_spec(read, place)  # it may be of other experiments
             if copies is not None:
+                plan.legs(results)  # from here on it knows the candidates that were drawn
+                copies.send_missing(place, [trial.name for trial in plan.list_trials()])
                 opened = CopyingPool(opened, copies, place)
-            done = _count_done(plan, results)
-            with SweepProgress(
-                results, plan.trials, done, lambda leg: leg.describe(read.settings), not progress
-            ) as show:
+            show = SweepProgress(
+                results, plan.trials, _count_done(plan, results), lambda leg: leg.describe(read.settings), not progress
+            )
+            with show:
+                if fetched:
+                    show.say(f"{count(len(fetched), 'run')} fetched from {mirror}")
                 outcome = run_plan(plan, results, opened, show)
     _raise_if_unfinished(outcome, place)
     return _summarise(plan, results, outcome, place)
