@@ -50,11 +50,12 @@ def test_every_job_is_found_again_from_its_experiment() -> None:
             assert find_job(make_experiment(job, spec)) == job
 
 
-def test_the_command_has_the_settings_of_the_label() -> None:
-    words = Job("rainbow-mnist", "learned-constant-0.03", 4).words(Path("runs"), "gpu")
-    assert words[:4] == ["run", "rainbow-mnist", "--learner", "ftml-learned-constant"]
-    assert words[-2:] == ["--set", "learner.inner_rate=0.03"]
-    words = Job("rainbow-mnist", "ftml-short", 4).words(Path("runs"), "gpu")
-    settings = {"protocol.max_steps=100", "protocol.updates_per_step=5", "learner.inner_rate=0.03"}
-    assert set(words[words.index("--set") + 1 :]) == settings
+def test_a_run_has_the_settings_of_its_label_and_a_folder_of_its_own() -> None:
+    trial = Job("rainbow-mnist", "learned-constant-0.03", 4).trial
+    assert (trial.candidate.learner, trial.seed) == ("ftml-learned-constant", 4)
+    assert trial.candidate.settings == {"learner.inner_rate": 0.03}
+    settings = {"protocol.max_steps": 100, "protocol.updates_per_step": 5, "learner.inner_rate": 0.03}
+    assert Job("rainbow-mnist", "ftml-short", 4).trial.candidate.settings == settings
+    jobs = list_jobs(TABLES.values())
+    assert len({job.trial for job in jobs}) == len({job.folder(Path("runs")) for job in jobs}) == len(jobs)
     assert {job.seed for job in list_jobs(find_tables("short-tasks"))} == {*range(5)}
