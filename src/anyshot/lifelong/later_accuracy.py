@@ -34,8 +34,8 @@ GRID = np.unique(np.concatenate([np.linspace(0, 1, 201), EDGE, 1 - EDGE]))  # of
 def estimate_accuracy(near: NearLooks, level: float) -> Interval:
     """The accuracy of the new task, with the shortest interval of its distribution.
 
-    The level is raised where past tasks, predicted without them, show that the intervals are too narrow
-    (`find_level`).
+    The level is raised where past tasks, each predicted without it, show that intervals would be too narrow
+    (`find_level`), by more than one standard error of the share that they would hold.
 
     Args:
         near: looks at past tasks; `later` are accuracies.
@@ -47,7 +47,8 @@ def estimate_accuracy(near: NearLooks, level: float) -> Interval:
     predicted = _inside(expit(np.sum(near.design * coefficients[near.folds], axis=1)))
     chances = weigh_sizes(predicted, right, counts, near.weights)
     size = math.exp(chances @ np.log(SIZES))
-    level = max(level, find_level(predicted, size, right, counts, near.weights, level))
+    by_chance = math.sqrt(level * (1 - level) / near.weights.sum())
+    level = max(level, find_level(predicted, size, right, counts, near.weights, level - by_chance))
 
     spread = math.sqrt(near.query @ np.linalg.solve(hessian, near.query))
     means = _inside(expit(coefficients[-1] @ near.query + spread * NODES))
