@@ -25,8 +25,10 @@ import numpy as np
 import anyshot
 
 from . import ours
+from .networks import NETWORKS
 from .problem import Problem, arithmetic, make_problem
 
+SIZES = ("tasks", "shots", "inner_steps", "validation")
 AGREEMENT = 1e-3
 LAX_CONV = "JAX vmap of lax.conv"
 
@@ -43,13 +45,14 @@ def main() -> int:
     print(f"anyshot {anyshot.__version__}, JAX {jax.__version__}, {name}", flush=True)
     problem = problem_of(settings)
     print(
-        f"one FTML-VS meta-gradient: {settings.tasks} tasks, 0..{settings.shots} shots and {settings.validation} "
-        f"validation points each, {settings.inner_steps} inner steps, second order",
+        f"one FTML-VS meta-gradient of {settings.network} {problem.network.shape}: {settings.tasks} tasks, "
+        f"0..{settings.shots} shots and {settings.validation} validation points each, "
+        f"{settings.inner_steps} inner steps, second order",
         flush=True,
     )
     print("compiling anyshot ...", flush=True)
     us = ours.anyshot(problem)
-    alone = {peer: in_own_process(peer, settings, on_gpu) for peer in peer_names(on_gpu)}
+    alone = {peer: in_own_process(peer, settings, on_gpu) for peer in peer_names(settings, on_gpu)}
     agreement = {peer: difference(us.result()[1], found["gradients"]) for peer, found in alone.items()}
     if on_gpu:  # JAX and PyTorch do not share a GPU well
         mine = best_times({"anyshot": us.run}, 3 * settings.rounds)["anyshot"]
@@ -59,12 +62,13 @@ def main() -> int:
         mine = times.pop("anyshot")
     report: dict[str, Any] = {
         "device": name,
-        "size": {k: getattr(settings, k) for k in ("tasks", "shots", "inner_steps", "validation")},
+        "network": {"kind": settings.network, "shape": problem.network.shape, "channels": problem.network.channels},
+        "size": {k: getattr(settings, k) for k in SIZES},
         "anyshot_ms": mine,
         "peers": times,
         "speedup_vs_best_peer": min(times.values()) / mine if times else None,
         "speedup_vs_loop": times["torch loop"] / mine if "torch loop" in times else None,
-        "limit_ms": arithmetic(problem) / ours.matmul_gflops(8192 if on_gpu else 2048) / 1e6,
+        "limit_ms": arithmetic(problem) / (ours.halves_gflops() if on_gpu else ours.matmul_gflops()) / 1e6,
         "compile_seconds": us.compile_seconds,
         "peak_memory_mb": us.memory_mb,
         "gradient_difference": agreement,
@@ -88,11 +92,15 @@ def main() -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--network", choices=NETWORKS, default="conv4", help="what adapts (conv4)")
+    parser.add_argument("--size", type=positive, help="height and width of an image (the network's usual one)")
+    parser.add_argument("--channels", type=positive, help="of a convolution, or width of a hidden layer")
     parser.add_argument("--tasks", type=positive, default=25, help="tasks in a batch (25)")
     parser.add_argument("--shots", type=positive, default=20, help="most shots of a task (20)")
     parser.add_argument("--inner-steps", type=positive, default=5, help="inner gradient steps (5)")
     parser.add_argument("--validation", type=positive, default=20, help="validation points of a task (20)")
     parser.add_argument("--rounds", type=positive, default=10, help="rounds in which each implementation is timed (10)")
+    parser.add_argument("--peers", nargs="*", help="which peers are timed (all that are installed)")
     parser.add_argument("--no-growth", action="store_true", help="leave out the second table")
     parser.add_argument("--out", default="benchmarks/out/meta_step.json", help="where the figures are written")
     parser.add_argument("--peer", default="", help=argparse.SUPPRESS)
@@ -106,17 +114,23 @@ def positive(text: str) -> int:
 
 
 def problem_of(settings: argparse.Namespace, **changed: int) -> Problem:
-    sizes = {k: getattr(settings, k) for k in ("tasks", "shots", "inner_steps", "validation")}
-    return make_problem(**(sizes | changed))
+    asked = {k: value for k in ("size", "channels") if (value := getattr(settings, k)) is not None}
+    sizes = {k: getattr(settings, k) for k in SIZES}
+    return make_problem(NETWORKS[settings.network](**asked), **(sizes | changed))
 
 
-def peer_names(on_gpu: bool) -> list[str]:
+def peer_names(settings: argparse.Namespace, on_gpu: bool) -> list[str]:
     try:
         from . import torch_peers
     except ImportError:
         print("PyTorch is not installed: no peers to compare with (make bench installs it)", file=sys.stderr)
         return []
-    return [*torch_peers.available(), *([LAX_CONV] if on_gpu else [])]  # lax.conv takes a minute a step on a CPU
+    # lax.conv takes a minute a step on a CPU
+    names = [*torch_peers.available(), *([LAX_CONV] if on_gpu and settings.network == "conv4" else [])]
+    unknown = set(settings.peers or ()) - set(names)
+    if unknown:
+        sys.exit(f"error: --peers: {', '.join(sorted(unknown))}; here are {', '.join(names)}")
+    return names if settings.peers is None else settings.peers
 
 
 def prepare_peer(name: str, problem: Problem) -> Any:
@@ -135,8 +149,9 @@ def in_own_process(peer: str, settings: argparse.Namespace, on_gpu: bool) -> dic
         saved = Path(folder) / "gradients.npz"
         command = [sys.executable, "-m", "benchmarks.meta_step", "--peer", peer, "--out", str(saved)]
         command += ["--rounds", str(settings.rounds if on_gpu else 1)]
-        for option in ("tasks", "shots", "inner_steps", "validation"):
-            command += ["--" + option.replace("_", "-"), str(getattr(settings, option))]
+        for option in (*SIZES, "network", "size", "channels"):
+            if (value := getattr(settings, option)) is not None:
+                command += ["--" + option.replace("_", "-"), str(value)]
         printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
         with np.load(saved) as gradients:
             return {**json.loads(printed.splitlines()[-1]), "gradients": dict(gradients)}

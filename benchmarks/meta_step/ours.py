@@ -15,10 +15,11 @@ import numpy as np
 from jax import lax
 
 from anyshot import Episodes, MetaObjective, Shots, Update, compiler_options
-from anyshot.networks import Conv4
+from anyshot.networks import MLP, Conv4, PoseRegressor, Siamese
 from anyshot.rates import Scaled
 
-from .problem import CHANNELS, SLOPE, Problem
+from .networks import SLOPE, Network
+from .problem import Problem
 
 Gradients = dict[str, np.ndarray]
 
@@ -39,7 +40,7 @@ class Compiled:
 def anyshot(problem: Problem) -> Compiled:
     """The public way: `MetaObjective.value_and_grad`, compiled."""
     objective = MetaObjective(Update(steps=problem.inner_steps, clip=problem.clip))
-    model = _with_weights(Conv4(key=jax.random.key(0)), problem)
+    model = _with_weights(problem)
     rate = Scaled(problem.beta, problem.eta, max_shots=problem.train_y.shape[1])
     arrays, static = eqx.partition(model, eqx.is_array)
 
@@ -49,10 +50,10 @@ def anyshot(problem: Problem) -> Compiled:
 
     def named(gradients: Any) -> Gradients:
         d_model, d_rate = gradients
-        out = {"head.weight": np.asarray(d_model.head.weight.T), "head.bias": np.asarray(d_model.head.bias)}
-        for layer, convolution in enumerate(d_model.convolutions):
-            out[f"conv{layer}.weight"] = np.asarray(convolution.weight.T).reshape(3, 3, -1, CHANNELS)
-            out[f"conv{layer}.bias"] = np.asarray(convolution.bias)
+        out = {}
+        for (name, layer), found in zip(problem.network.layers.items(), _layers(d_model), strict=True):
+            out[f"{name}.weight"] = np.asarray(found.weight.T).reshape(layer.shape)
+            out[f"{name}.bias"] = np.asarray(found.bias)
         # The rule learns logarithms; the peers differentiate in beta and eta themselves.
         return out | {
             "beta": np.asarray(d_rate.log_beta) / problem.beta,
@@ -102,17 +103,26 @@ def lax_conv_vmap(problem: Problem) -> Compiled:
         )
 
 
-def matmul_gflops(size: int = 2048, repeats: int = 8) -> float:
-    """The rate of a large float32 matrix product here: the most any implementation could use."""
-    a = jax.random.normal(jax.random.key(0), (size, size))
-    product = jax.jit(lambda a: jnp.matmul(a, a, precision=lax.Precision.HIGHEST))
+def matmul_gflops() -> float:
+    """The rate of a large float32 matrix product here: the most any implementation could use on a CPU."""
+    return _product_gflops(jax.random.normal(jax.random.key(0), (2048, 2048)))
+
+
+def halves_gflops() -> float:
+    """A third of a GPU's rate of float16 products: float32's accuracy takes three of them, and has no faster way."""
+    return _product_gflops(jax.random.normal(jax.random.key(0), (8192, 8192), jnp.float16)) / 3
+
+
+def _product_gflops(a: Any, repeats: int = 8) -> float:
+    multiply = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST, preferred_element_type=jnp.float32)
+    product = jax.jit(lambda a: multiply(a, a))
     product(a).block_until_ready()
     best = np.inf
     for _ in range(repeats):
         start = time.perf_counter()
         product(a).block_until_ready()
         best = min(best, time.perf_counter() - start)
-    return float(2 * size**3 / best / 1e9)
+    return float(2 * a.shape[0] ** 3 / best / 1e9)
 
 
 def _compiled(
@@ -146,14 +156,39 @@ def _compiled(
     return Compiled(run, result, run_in_loop, compile_seconds, megabytes)
 
 
-def _with_weights(model: Conv4, problem: Problem) -> Conv4:
-    kernels = [problem.weights[f"conv{layer}.weight"].reshape(-1, CHANNELS).T for layer in range(4)]
-    biases = [problem.weights[f"conv{layer}.bias"] for layer in range(4)]
-    return eqx.tree_at(
-        lambda m: [c.weight for c in m.convolutions] + [c.bias for c in m.convolutions] + [m.head.weight, m.head.bias],
-        model,
-        [jnp.asarray(w) for w in (*kernels, *biases, problem.weights["head.weight"].T, problem.weights["head.bias"])],
-    )
+def _with_weights(problem: Problem) -> Any:
+    weights = problem.weights
+    given = [
+        jnp.asarray(array)
+        for name in problem.network.layers
+        for array in (weights[f"{name}.weight"].reshape(-1, weights[f"{name}.bias"].size).T, weights[f"{name}.bias"])
+    ]
+    model = _model(problem.network)
+    return eqx.tree_at(lambda m: [leaf for layer in _layers(m) for leaf in (layer.weight, layer.bias)], model, given)
+
+
+def _model(network: Network) -> Any:
+    key = jax.random.key(0)
+    match network.kind:
+        case "conv4":
+            return Conv4(network.shape, network.classes, network.channels, key=key)  # type: ignore[arg-type]
+        case "pose":
+            return PoseRegressor(network.shape, network.classes, network.channels, key=key)  # type: ignore[arg-type]
+        case "siamese":
+            return Siamese(network.shape[1:], network.classes, network.channels, key=key)  # type: ignore[arg-type]
+    sizes = [layer.shape[0] for layer in network.layers.values()]
+    return MLP((*sizes, network.classes), key=key)
+
+
+def _layers(model: Any) -> list[Any]:
+    match model:
+        case Conv4():
+            return [*model.convolutions, model.head]
+        case PoseRegressor():
+            return _layers(model.halved)
+        case Siamese():
+            return [*(convolution for block in model.trunk for convolution in block), model.head]
+    return list(model.layers)
 
 
 def _episodes(problem: Problem) -> Episodes:

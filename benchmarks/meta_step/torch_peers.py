@@ -16,9 +16,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .problem import SLOPE, Problem
+from .networks import SLOPE
+from .problem import Problem
 
-CONVOLUTIONS = 4
 _PACKAGE_NEEDED = {"torch loop": "torch", "torch.func vmap": "torch", "higher": "higher", "torchopt": "torchopt"}
 _CUDA_GRAPH = "torch.func vmap + CUDA graph"
 
@@ -92,8 +92,9 @@ def _kernel_to_torch(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.transpose(3, 2, 0, 1)) if array.ndim == 4 else array
 
 
-def _images(array: np.ndarray, device: str) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(array, -1, -3))).to(device)
+def _images(problem: Problem, array: np.ndarray, device: str) -> Tensor:
+    grey = problem.network.kind == "pose"
+    return torch.from_numpy(np.ascontiguousarray(array if grey else np.moveaxis(array, -1, -3))).to(device)
 
 
 def _labels(array: np.ndarray, device: str) -> Tensor:
@@ -109,13 +110,24 @@ def _meta_parameters(problem: Problem, device: str) -> MetaParameters:
     return parameters
 
 
-def _logits(weights: Sequence[Tensor], images: Tensor) -> Tensor:
-    hidden = images
-    for layer in range(CONVOLUTIONS):
-        kernel, bias = weights[2 * layer : 2 * layer + 2]
-        hidden = F.leaky_relu(F.conv2d(hidden, kernel, bias, stride=2, padding=1), SLOPE)
+def _logits(kind: str, weights: Sequence[Tensor], images: Tensor) -> Tensor:
+    *layers, (head, head_bias) = zip(weights[::2], weights[1::2], strict=True)
+    if kind == "siamese":  # the images of all pairs as one batch
+        hidden = images.flatten(0, 1)
+        for place, (kernel, bias) in enumerate(layers):
+            hidden = F.leaky_relu(F.conv2d(hidden, kernel, bias, padding=1), SLOPE)
+            hidden = F.max_pool2d(hidden, 2) if place % 2 else hidden
+    elif kind == "mlp":
+        hidden = images.permute(0, 2, 3, 1).flatten(1)
+        for weight, bias in layers:
+            hidden = F.leaky_relu(torch.addmm(bias, hidden, weight), SLOPE)
+        return torch.addmm(head_bias, hidden, head)
+    else:
+        hidden = F.avg_pool2d(images[:, None], 2) if kind == "pose" else images
+        for kernel, bias in layers:
+            hidden = F.leaky_relu(F.conv2d(hidden, kernel, bias, stride=2, padding=1), SLOPE)
     # The rows of the head count height, width, channel.
-    return torch.addmm(weights[-1], hidden.permute(0, 2, 3, 1).flatten(1), weights[-2])
+    return torch.addmm(head_bias, hidden.permute(0, 2, 3, 1).reshape(images.shape[0], -1), head)
 
 
 def _step_size(beta: Tensor, eta: Tensor, shots: Tensor | float) -> Tensor:
@@ -150,7 +162,7 @@ def _loop_over_tasks(
 
     `adapted_loss` takes images and labels to adapt on and to validate on, and the step size (None: do not adapt).
     """
-    train_x, val_x = _images(problem.train_x, device), _images(problem.val_x, device)
+    train_x, val_x = _images(problem, problem.train_x, device), _images(problem, problem.val_x, device)
     train_y, val_y = _labels(problem.train_y, device), _labels(problem.val_y, device)
     shots = problem.shots.tolist()
     tasks = [
@@ -179,7 +191,7 @@ def _functional_loop(problem: Problem, device: str, adapt: Adapt) -> MetaGradien
 
     def adapted_loss(images: Tensor, labels: Tensor, val_x: Tensor, val_y: Tensor, alpha: Tensor | None) -> Tensor:
         weights = parameters.weights if alpha is None else adapt(parameters.weights, images, labels, alpha)
-        return F.cross_entropy(_logits(weights, val_x), val_y)
+        return F.cross_entropy(_logits(problem.network.kind, weights, val_x), val_y)
 
     return _loop_over_tasks(problem, device, parameters, adapted_loss)
 
@@ -187,7 +199,7 @@ def _functional_loop(problem: Problem, device: str, adapt: Adapt) -> MetaGradien
 def _torch_loop(problem: Problem, device: str) -> MetaGradient:
     def adapt(weights: list[Tensor], images: Tensor, labels: Tensor, alpha: Tensor) -> list[Tensor]:
         for _ in range(problem.inner_steps):
-            loss = F.cross_entropy(_logits(weights, images), labels)
+            loss = F.cross_entropy(_logits(problem.network.kind, weights, images), labels)
             gradients = torch.autograd.grad(loss, weights, create_graph=True)
             step = alpha * _clip_factor(gradients, problem.clip)
             weights = [weight - step * gradient for weight, gradient in zip(weights, gradients, strict=True)]
@@ -205,7 +217,7 @@ def _torchopt(problem: Problem, device: str) -> MetaGradient:
     def adapt(weights: list[Tensor], images: Tensor, labels: Tensor, alpha: Tensor) -> list[Tensor]:
         state = optimiser.init(weights)
         for _ in range(problem.inner_steps):
-            loss = F.cross_entropy(_logits(weights, images), labels)
+            loss = F.cross_entropy(_logits(problem.network.kind, weights, images), labels)
             gradients = torch.autograd.grad(loss, weights, create_graph=True)
             step = alpha * _clip_factor(gradients, problem.clip)
             updates, state = optimiser.update([step * gradient for gradient in gradients], state, inplace=False)
@@ -218,20 +230,21 @@ def _torchopt(problem: Problem, device: str) -> MetaGradient:
 class _Network(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """The network as a module, which is what `higher` patches."""
 
-    def __init__(self, weights: Sequence[Tensor]) -> None:
+    def __init__(self, kind: str, weights: Sequence[Tensor]) -> None:
         super().__init__()
+        self.kind = kind
         for index, weight in enumerate(weights):
             self.register_parameter(f"weight{index}", torch.nn.Parameter(weight.detach()))
         self.count = len(weights)
 
     def forward(self, images: Tensor) -> Tensor:
-        return _logits([getattr(self, f"weight{index}") for index in range(self.count)], images)
+        return _logits(self.kind, [getattr(self, f"weight{index}") for index in range(self.count)], images)
 
 
 def _higher(problem: Problem, device: str) -> MetaGradient:
     higher: Any = importlib.import_module("higher")
     leaves = _loop_parameters(problem, device)
-    network = _Network(leaves.weights)
+    network = _Network(problem.network.kind, leaves.weights)
     parameters = MetaParameters(list(network.parameters()), leaves.beta, leaves.eta)
     optimiser = torch.optim.SGD(network.parameters(), lr=1.0)
 
@@ -256,14 +269,14 @@ def _higher(problem: Problem, device: str) -> MetaGradient:
 
 def _vmap(problem: Problem, device: str) -> MetaGradient:
     parameters = _meta_parameters(problem, device)
-    train_x, val_x = _images(problem.train_x, device), _images(problem.val_x, device)
+    train_x, val_x = _images(problem, problem.train_x, device), _images(problem, problem.val_x, device)
     train_y, val_y = _labels(problem.train_y, device), _labels(problem.val_y, device)
     shots = torch.tensor(problem.shots, dtype=train_x.dtype, device=device)
     present = torch.arange(train_x.shape[1], device=device) < shots[:, None]
     shares = present / shots.clamp(min=1)[:, None]  # of each shot in the mean; a row of zeros where there are none
 
     def train_loss(weights: Sequence[Tensor], images: Tensor, labels: Tensor, share: Tensor) -> Tensor:
-        return (F.cross_entropy(_logits(weights, images), labels, reduction="none") * share).sum()
+        return (F.cross_entropy(_logits(problem.network.kind, weights, images), labels, reduction="none") * share).sum()
 
     inner_gradient = torch.func.grad(train_loss)
 
@@ -274,7 +287,7 @@ def _vmap(problem: Problem, device: str) -> MetaGradient:
             gradients = inner_gradient(weights, x, y, share)
             step = alpha * _clip_factor(gradients, problem.clip)
             weights = tuple(weight - step * gradient for weight, gradient in zip(weights, gradients, strict=True))
-        return F.cross_entropy(_logits(weights, vx), vy)
+        return F.cross_entropy(_logits(problem.network.kind, weights, vx), vy)
 
     over_tasks = torch.func.vmap(task_loss, in_dims=(None, 0, 0, 0, 0, 0, 0))
 

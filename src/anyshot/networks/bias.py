@@ -14,6 +14,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float
 
+from anyshot.networks.kernels import find_kernels
 from anyshot.networks.primitive import new_primitive
 
 
@@ -42,11 +43,8 @@ def _spread(bias: Array, *, shape: tuple[int, ...]) -> Array:
 
 
 def _sum_on_gpu(g: Array) -> Array:
-    if g.dtype != jnp.float32:
-        return _sum(g)
-    from anyshot.networks.bias_gpu import sum_pixels  # Pallas loads only where it is used
-
-    return sum_pixels(g)
+    kernels = find_kernels("bias_gpu") if g.dtype == jnp.float32 else None
+    return _sum(g) if kernels is None else kernels.sum_pixels(g)
 
 
 _add_p = new_primitive("add_bias", _add)

@@ -16,27 +16,20 @@ count of the images that are there; the rest is padding, which our GPU kernels l
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax.numpy as jnp
-from jax import lax
 from jax.export import is_symbolic_dim
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
 
 from anyshot.errors import InputError
-from anyshot.networks.patches import KERNEL, fold, fold_by_class, out_size, unfold, unfold_by_sides
+from anyshot.networks import convolution_xla
+from anyshot.networks.kernels import find_kernels
+from anyshot.networks.patches import KERNEL
 from anyshot.networks.primitive import new_primitive
-
-
-class _Patches(NamedTuple):
-    """A way to unfold images into patches, and its adjoint."""
-
-    unfold: Callable[[Float[Array, "n h w c"], int], Float[Array, "n i j k"]]
-    fold: Callable[[Float[Array, "n i j k"], int, int, int], Float[Array, "n h w c"]]
 
 
 def convolve(
@@ -67,77 +60,29 @@ def convolve(
     return _convolve_p.bind(x[None], weight[None], count[None], stride=stride)[0]
 
 
-# The operations on arrays, given a way to unfold and fold; they compute padding too.
-
-
-def _convolve(x: Array, weight: Array, count: Array, *, stride: int, patches: _Patches) -> Array:
-    tasks, n, height, width, _ = x.shape
-    rows = _rows(x, stride, patches)
-    return _matmul(rows, jnp.swapaxes(weight, 1, 2)).reshape(
-        tasks, n, out_size(height, stride), out_size(width, stride), weight.shape[1]
-    )
-
-
-def _input_gradient(
-    g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int, patches: _Patches
-) -> Array:
-    tasks, n, down, across, outputs = g.shape
-    rows = _matmul(g.reshape(tasks, -1, outputs), weight)
-    folded = patches.fold(rows.reshape(tasks * n, down, across, -1), stride, height, width)
-    return folded.reshape(tasks, n, height, width, -1)
-
-
-def _weight_gradient(x: Array, g: Array, count: Array, *, stride: int, patches: _Patches) -> Array:
-    by_row, rows = g.reshape(g.shape[0], -1, g.shape[-1]), _rows(x, stride, patches)
-    if rows.shape[2] < by_row.shape[2]:  # a CPU takes half the time if the shorter side is in front
-        # Behind a barrier the turned patches of a network's input, the same in every inner step, are made only once.
-        turned = lax.optimization_barrier(jnp.swapaxes(rows, 1, 2))
-        return jnp.swapaxes(_matmul(turned, by_row), 1, 2)
-    return _matmul(jnp.swapaxes(by_row, 1, 2), rows)
-
-
-def _rows(x: Array, stride: int, patches: _Patches) -> Array:
-    """All patches of a task as the rows of one matrix."""
-    tasks, n, height, width, channels = x.shape
-    return patches.unfold(x.reshape(tasks * n, height, width, channels), stride).reshape(
-        tasks, -1, KERNEL**2 * channels
-    )
-
-
-def _matmul(a: Array, b: Array) -> Array:
-    # Precision: a GPU would otherwise round float32 factors to 11 bits, which five inner steps amplify (see docs).
-    product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
-    # XLA's CPU compiler has its fastest kernels for plain matrices, so a lone task must not look like a batch.
-    return product(a[0], b[0])[None] if a.shape[0] == 1 else product(a, b)
-
-
-_PLAIN = _Patches(unfold, fold)
-_FOR_CPU = _Patches(unfold_by_sides, fold_by_class)
-
-
 # The primitives: abstract shapes, lowering, batching, derivatives.
 
 
-def _primitive(name: str, operation: Callable[..., Array]) -> Primitive:
-    plain = functools.partial(operation, patches=_PLAIN)
-    for_cpu = functools.partial(operation, patches=_FOR_CPU)
+def _primitive(name: str) -> Primitive:
+    plain: Callable[..., Array] = getattr(convolution_xla, name)
+    by_patches = getattr(convolution_xla, f"{name}_by_patches")
 
     def on_gpu(*arrays: Array, **sizes: int) -> Array:
         # The kernels need to know the number of images, which a program that is exported (jax.export) leaves open.
-        if arrays[0].dtype != jnp.float32 or any(map(is_symbolic_dim, arrays[0].shape)):
-            return plain(*arrays, **sizes)
-        kernels = importlib.import_module("anyshot.networks.convolution_gpu")  # Pallas loads only where it is used
-        return getattr(kernels, name)(*arrays, **sizes)
+        known = arrays[0].dtype == jnp.float32 and not any(map(is_symbolic_dim, arrays[0].shape))
+        kernels = find_kernels("convolution_gpu") if known else None
+        return plain(*arrays, **sizes) if kernels is None else getattr(kernels, name)(*arrays, **sizes)
 
     primitive = new_primitive(name, plain)
+    for_cpu = functools.partial(by_patches, patches=convolution_xla.FOR_CPU)
     mlir.register_lowering(primitive, mlir.lower_fun(for_cpu, multiple_results=False), platform="cpu")
     mlir.register_lowering(primitive, mlir.lower_fun(on_gpu, multiple_results=False), platform="cuda")
     return primitive
 
 
-_convolve_p = _primitive("convolve", _convolve)
-_input_gradient_p = _primitive("convolve_input_gradient", _input_gradient)
-_weight_gradient_p = _primitive("convolve_weight_gradient", _weight_gradient)
+_convolve_p = _primitive("convolve")
+_input_gradient_p = _primitive("convolve_input_gradient")
+_weight_gradient_p = _primitive("convolve_weight_gradient")
 
 
 def _batch(

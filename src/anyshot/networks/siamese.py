@@ -9,6 +9,8 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 
 from anyshot.errors import InputError
 from anyshot.networks.batched import Batched
+from anyshot.networks.bias import add_bias
+from anyshot.networks.convolution import convolve
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
 from anyshot.networks.sizes import check_convolutions, check_shape
 
@@ -73,10 +75,11 @@ def apply_trunk(
     trunk: Trunk, h: Float[Array, "n h w c"], count: Int[Array, ""] | None
 ) -> Float[Array, "n i j channels"]:
     """The convolutions with leaky ReLU, and a pool after each two, for many images, of which `count` matter."""
-    for block in trunk:
-        for convolution in block:
-            h = leaky_relu(convolution.for_shots(h, count))
-        h = jax.vmap(max_pool)(h)
+    for first, second in trunk:
+        h = leaky_relu(first.for_shots(h, count))
+        # Bias and leaky ReLU keep the order of numbers, so the maximum may come before them: they see a quarter of it.
+        largest = jax.vmap(max_pool)(convolve(h, second.weight, second.stride, count))
+        h = leaky_relu(add_bias(largest, second.bias))
     return h
 
 

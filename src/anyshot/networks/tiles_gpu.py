@@ -16,9 +16,15 @@ Ref: TypeAlias = Any  # an array in the GPU's memory
 Index: TypeAlias = Any  # an int, or int32 indices
 
 
-def launched(kernel: Callable[..., None], shape: Any, grid: Any, warps: int, interpret: bool) -> Callable[..., Array]:
-    """The kernel as a function of arrays; `interpret` runs its Python on any device, for tests."""
-    parameters = triton.CompilerParams(num_warps=warps, num_stages=1)  # asynchronous copies, with more, were slower
+def launched(
+    kernel: Callable[..., None], shape: Any, grid: Any, warps: int, interpret: bool, stages: int = 1
+) -> Callable[..., Array]:
+    """The kernel as a function of arrays; `interpret` runs its Python on any device, for tests.
+
+    With several `stages` a loop's copies run ahead of its products. Where what is copied is still to be split, that was
+    slower.
+    """
+    parameters = triton.CompilerParams(num_warps=warps, num_stages=stages)
     out = ShapeDtypeStruct(shape, np.float32)
     return pl.pallas_call(kernel, out_shape=out, grid=grid, compiler_params=parameters, interpret=interpret)
 

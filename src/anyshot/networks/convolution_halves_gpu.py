@@ -1,0 +1,158 @@
+"""Per-task 3x3 convolutions of many channels for NVIDIA GPUs, written with Pallas (Triton): products of half floats.
+
+A tensor core multiplies float16 twice as fast as TF32. So each factor is scaled by a power of two, one for each task,
+and split into two float16 numbers: x = (high + low) / scale, to 2**-23 of x or 2**-39 of the task's largest x. The
+product of both low parts is beneath rounding, so three products have float32's accuracy (Ootomo and Yokota 2022). What
+is split is used several times, in a step and in its derivatives; XLA splits it once. The kernels then only copy and
+multiply, and copies of the next tiles run beside the products.
+
+The operations are those of `convolution_gpu`, which comes here with channels and sizes that fit.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import triton
+from jaxtyping import Array, Float, Int
+
+from anyshot.networks.tiles_gpu import Index, Ref, first_of_tile, launched, tile, unravel, within
+
+Count: TypeAlias = Int[Array, " t"]
+WIDTHS = (32, 64, 128)  # channels that are one tile
+
+
+class Halves(NamedTuple):
+    """Two float16 arrays whose sum is an array divided by a unit of each task, a power of two."""
+
+    high: Array
+    low: Array
+    unit: Float[Array, " t"]
+
+
+def fits(rows: int, channels: int, outputs: int) -> bool:
+    """Whether these kernels are the faster ones for so many output pixels of all tasks."""
+    return channels in WIDTHS and outputs in WIDTHS and rows >= 2**14
+
+
+def convolve(
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, *, interpret: bool = False
+) -> Float[Array, "t n i j o"]:
+    """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
+    (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 128
+    size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
+    rows = examples * size_out[0] * size_out[1]
+
+    def kernel(*refs: Ref) -> None:
+        x_high, x_low, w_high, w_low, count_ref, x_unit, w_unit, y_ref = refs
+        row, task = tile(0, row_tile), pl.program_id(1)
+        output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
+        present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
+        empty = jnp.zeros((row_tile, outputs), jnp.float32)
+
+        def add(tap: Array, product: Array) -> Array:
+            tap = tap.astype(jnp.int32)  # where 64 bits are the default, a loop counts in them
+            pixels = _pixels((x_high, x_low), task, row, present, tap, stride, size_out)
+            place = (task, output[:, None], (tap * channels + channel)[None, :])
+            return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
+
+        def multiply() -> Array:
+            product = lax.fori_loop(0, 9, add, empty)
+            return product * triton.load(x_unit.at[task]) * triton.load(w_unit.at[task])
+
+        product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
+        triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=(row < rows)[:, None])
+
+    grid, (high, low, unit), weights = (pl.cdiv(rows, row_tile), tasks), split(x, count), split(weight)
+    call = launched(kernel, (tasks, rows, outputs), grid, 8, interpret, stages=3)
+    y = call(high, low, weights.high, weights.low, count, unit, weights.unit)
+    return y.reshape(tasks, examples, *size_out, outputs)
+
+
+def convolve_input_gradient(
+    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
+) -> Float[Array, "t n i j c"]:
+    """The adjoint of `convolve` in x, at stride 1: a convolution with the weights turned round."""
+    tasks, outputs, columns = weight.shape
+    turned = weight.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
+    return convolve(g, turned.reshape(tasks, columns // 9, 9 * outputs), count, 1, interpret=interpret)
+
+
+def convolve_weight_gradient(
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, *, interpret: bool = False
+) -> Float[Array, "t o k"]:
+    """The adjoint of `convolve` in weight."""
+    (tasks, examples, *size_out, outputs), channels = g.shape, x.shape[4]
+    rows, row_tile, taps = examples * size_out[0] * size_out[1], 64, 3  # a program's taps share the gradients it loads
+    parts = max(1, min(rows // 256, 176 // tasks))
+
+    def kernel(*refs: Ref) -> None:
+        x_high, x_low, g_high, g_low, count_ref, x_unit, g_unit, weight_ref = refs
+        own, (task, part) = [pl.program_id(0) * taps + tap for tap in range(taps)], unravel(pl.program_id(1), parts)
+        output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
+        present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
+        steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
+
+        def add(step: Array, products: tuple[Array, ...]) -> tuple[Array, ...]:
+            row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
+            place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
+            gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
+            pixels = functools.partial(_pixels, (x_high, x_low), task, row, present)
+            return tuple(
+                _multiply_add(product, gradients, pixels(tap, stride, size_out), (0, 0))
+                for tap, product in zip(own, products, strict=True)
+            )
+
+        empty = jnp.zeros((outputs, channels), jnp.float32)
+        products = lax.fori_loop(np.int32(0), steps, add, (empty,) * taps)
+        for tap, product in zip(own, products, strict=True):
+            scaled = product * triton.load(x_unit.at[task]) * triton.load(g_unit.at[task])
+            triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], scaled)
+
+    images, gradients = split(x, count), split(g.reshape(tasks, examples, -1, outputs), count)
+    high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
+    call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9 // taps, tasks * parts), 8, interpret, stages=3)
+    return call(images.high, images.low, high, low, count, images.unit, gradients.unit).sum(0)
+
+
+def split(array: Float[Array, "t ..."], count: Count | None = None) -> Halves:
+    """Scale and split an array. Only the first `count` of the second axis matter, if one is given.
+
+    >>> high, low, unit = split(jnp.array([[3.0, 0.75]], jnp.float32))
+    >>> print(high.dtype, unit, (high.astype(jnp.float32) + low) * unit)
+    float16 [0.00012207] [[3.   0.75]]
+    """
+    axes, size = tuple(range(1, array.ndim)), jnp.abs(array)
+    if count is not None:
+        there = jnp.arange(array.shape[1]) < count[:, None]
+        size = jnp.where(there.reshape(*there.shape, *[1] * (array.ndim - 2)), size, 0.0)
+    exponent = lax.bitcast_convert_type(size.max(axes), jnp.int32) & np.int32(0x7F800000)
+    power = jnp.clip(lax.bitcast_convert_type(exponent, jnp.float32), 2.0**-100, 2.0**100)
+    scaled = array * (2.0**14 / power).reshape(-1, *[1] * len(axes))  # float16 reaches to 2**16
+    high = scaled.astype(jnp.float16)
+    return Halves(high, (scaled - high.astype(jnp.float32)).astype(jnp.float16), power / 2.0**14)
+
+
+def _pixels(
+    refs: Sequence[Ref], task: Index, row: Array, rows: Index, tap: Array, stride: int, size: Sequence[int]
+) -> list[Array]:
+    """What a tap of the kernel sees for rows (example, output pixel) below `rows`: all channels of one pixel each."""
+    *_, height, width, channels = refs[0].shape
+    (example, i, j), (tap_row, tap_column) = unravel(row, *size), unravel(tap, 3)
+    y, x = stride * i + (tap_row - 1), stride * j + (tap_column - 1)
+    inside = ((row < rows) & within(y, height) & within(x, width))[:, None]
+    place = (task, example[:, None], y[:, None], x[:, None], lax.iota(jnp.int32, channels)[None, :])
+    return [triton.load(ref.at[place], mask=inside, other=0.0) for ref in refs]
+
+
+def _multiply_add(total: Array, left: Sequence[Array], right: Sequence[Array], contracted: tuple[int, int]) -> Array:
+    """Add a product. The total stays outside the tensor cores, which truncate their sums."""
+    dimensions = (((contracted[0],), (contracted[1],)), ((), ()))
+    dot = functools.partial(lax.dot_general, dimension_numbers=dimensions, preferred_element_type=jnp.float32)
+    return total + (dot(left[1], right[0]) + dot(left[0], right[1]) + dot(left[0], right[0]))

@@ -1,0 +1,157 @@
+"""The operations without our GPU kernels, the kernels of half floats, and the choice between both."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from anyshot.errors import InputError
+from anyshot.networks import Conv4, convolution_xla, convolve, kernels
+from anyshot.networks import convolution_halves_gpu as halves
+from anyshot.networks.bias import add_bias
+
+NEEDS_GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no GPU")
+PALLAS = "jax.experimental.pallas.triton"
+
+
+def normal(*shape: int) -> Any:
+    return jnp.asarray(np.random.default_rng(sum(shape)).normal(size=shape), jnp.float32)
+
+
+def differs(ours: Any, expected: Any) -> float:
+    return max(
+        float(np.linalg.norm(np.asarray(a, float) - b) / np.linalg.norm(np.asarray(b, float)))
+        for a, b in zip(ours, expected, strict=True)
+    )
+
+
+def reference(x: Any, weight: Any, g: Any, stride: int) -> Any:
+    """The three operations in float64, by JAX's own derivatives of JAX's own convolution."""
+
+    def of_task(x: Any, weight: Any) -> Any:
+        kernel = weight.reshape(-1, 3, 3, x.shape[-1]).transpose(1, 2, 3, 0)
+        strides, padding = (stride, stride), ((1, 1), (1, 1))
+        return lax.conv_general_dilated(x, kernel, strides, padding, dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    y, backward = jax.vjp(jax.vmap(of_task), x.astype(float), weight.astype(float))
+    return (y, *backward(g.astype(float)))
+
+
+@pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=[pytest.mark.gpu, NEEDS_GPU])])
+def test_kernels_of_halves(interpret: bool) -> None:
+    """Float32's accuracy at any scale, each task with its own; images behind the count, here NaN, reach nothing."""
+    counts = jnp.array([3, 2, 0], jnp.int32)
+
+    def sized(array: Any, *scales: float) -> Any:
+        return array * jnp.array(scales, jnp.float32).reshape(-1, *[1] * (array.ndim - 1))
+
+    x, weight = sized(normal(3, 3, 5, 4, 32), 1e20, 1e-25, 1.0), sized(normal(3, 64, 288), 1e-3, 1e5, 1.0)
+    g = sized(normal(3, 3, 5, 4, 64), 1e-10, 1e10, 1.0)
+    there = (jnp.arange(3) < counts[:, None])[..., None, None, None]
+
+    @jax.jit
+    def ours(x: Any, weight: Any, g: Any) -> Any:
+        y = halves.convolve(x, weight, counts, 1, interpret=interpret)
+        d_x = halves.convolve_input_gradient(g, weight, counts, interpret=interpret)
+        return y, d_x, halves.convolve_weight_gradient(x, g, counts, 1, interpret=interpret)
+
+    found = ours(jnp.where(there, x, jnp.nan), weight, jnp.where(there, g, jnp.nan))
+    y, d_x, d_weight = reference(x, weight, jnp.where(there, g, 0.0), 1)
+    for task, count in enumerate(counts.tolist()):
+        of_task = [np.asarray(a[task], float) for a in found]
+        if count == 0:
+            assert not any(a.any() for a in of_task)
+        else:
+            assert differs(of_task, (jnp.where(there, y, 0.0)[task], d_x[task], d_weight[task])) < 3e-7
+
+
+@pytest.mark.parametrize("way", ["by patches", "one task", "large images"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_operations_of_xla(way: str, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in for the kernels on any platform, in each of its ways, in float64."""
+    tasks = 1 if way == "one task" else 2
+    if way == "large images":
+        monkeypatch.setattr(convolution_xla, "LARGE", 0)
+    x, weight, count = normal(tasks, 3, 7, 6, 2), normal(tasks, 5, 18), jnp.full(tasks, 3, jnp.int32)
+    g = normal(tasks, 3, *(4, 3) if stride == 2 else (7, 6), 5)
+    x, weight, g = (a.astype(float) for a in (x, weight, g))
+
+    @jax.jit
+    def ours(x: Any, weight: Any, g: Any) -> Any:
+        d_x = convolution_xla.convolve_input_gradient(g, weight, count, stride=stride, height=7, width=6)
+        d_weight = convolution_xla.convolve_weight_gradient(x, g, count, stride=stride)
+        return convolution_xla.convolve(x, weight, count, stride=stride), d_x, d_weight
+
+    text = ours.lower(x, weight, g).as_text()
+    assert ("stablehlo.convolution" in text) == (way != "by patches")
+    assert differs(ours(x, weight, g), reference(x, weight, g, stride)) < 1e-12
+
+
+def lowered_for_a_gpu() -> str:
+    """A gradient with all three operations and the sum of a bias, as a program for NVIDIA GPUs."""
+
+    def loss(weight: Any, bias: Any, x: Any) -> Any:
+        return jnp.sum(add_bias(convolve(convolve(x, weight), weight), bias) ** 2)
+
+    arrays = (normal(4, 36), normal(4), normal(2, 6, 5, 4))
+    return jax.jit(jax.grad(loss, (0, 1))).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+
+
+@pytest.fixture
+def asked_anew(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """As in a process that has not looked for the kernels yet."""
+    for name in [n for n in sys.modules if n.startswith("anyshot.networks.") and n.endswith("_gpu")]:
+        monkeypatch.delitem(sys.modules, name)
+    for cache in (kernels._load, kernels._log_once):
+        cache.cache_clear()
+    yield
+    for cache in (kernels._load, kernels._log_once):
+        cache.cache_clear()
+
+
+@pytest.mark.usefixtures("asked_anew")
+def test_kernels_are_used_unless_switched_off(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert lowered_for_a_gpu().count("xla.gpu.triton") >= 4
+    assert not caplog.records
+    monkeypatch.setenv(kernels.SWITCH, "off")
+    assert "triton" not in lowered_for_a_gpu()
+    assert "triton" not in lowered_for_a_gpu()
+    assert [r.levelno for r in caplog.records] == [logging.WARNING]
+    monkeypatch.setenv(kernels.SWITCH, "maybe")
+    with pytest.raises(InputError, match="maybe"):
+        lowered_for_a_gpu()
+
+
+@pytest.mark.usefixtures("asked_anew")
+def test_without_pallas(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A JAX without the part of Pallas that the kernels are written in: XLA computes, and one line says so."""
+    monkeypatch.setitem(sys.modules, PALLAS, None)
+    monkeypatch.delattr(sys.modules["jax.experimental.pallas"], "triton", raising=False)
+    assert "triton" not in lowered_for_a_gpu()
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.gpu
+@NEEDS_GPU
+def test_same_gradient_without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, x = Conv4((28, 28, 3), 10, key=jax.random.key(0)), normal(8, 28, 28, 3)
+
+    def gradient() -> Any:
+        def loss(net: Any) -> Any:
+            return jnp.sum(jnp.sin(net.for_shots(x, jnp.int32(5))[:5]))
+
+        return jax.tree.leaves(jax.jit(functools.partial(jax.grad(loss)))(net))
+
+    expected = gradient()
+    monkeypatch.setenv(kernels.SWITCH, "off")
+    assert differs(gradient(), expected) < 1e-5
