@@ -411,3 +411,16 @@ def test_memory_does_not_grow_with_inner_steps_when_rematerialised() -> None:
     few, many = temporary_bytes(2, True), temporary_bytes(34, True)
     assert many - few <= 1.5 * 32 * weights
     assert temporary_bytes(34, False) - temporary_bytes(2, False) > 3 * (many - few)
+
+
+def test_large_tasks_are_taken_in_turn_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty pairs of 84x84 images fill a GPU, pairs of 42x42 do not; on a CPU all tasks are taken in turn."""
+    large, small = (
+        Shots(jnp.zeros((2, 20, 2, side, side, 3), jnp.uint8), jnp.zeros((2, 20), jnp.int32), jnp.ones(2, jnp.int32))
+        for side in (84, 42)
+    )
+    assert MetaObjective()._in_turn(small)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert MetaObjective()._in_turn(large)
+    assert not MetaObjective(batching="together")._in_turn(large)
+    assert not MetaObjective()._in_turn(small)

@@ -20,6 +20,10 @@ from anyshot.inputs import check_not_negative
 from anyshot.rates import Rate
 from anyshot.shots import Episodes, Shots, check_is_shots
 
+FILLS_A_GPU = (
+    2**19
+)  # numbers in a task's shots from which on a GPU takes tasks in turn: 20 pairs of 84x84, not of 42x42
+
 
 class MetaObjective(eqx.Module):
     """What meta-learning minimises over the weights and the rate rule.
@@ -29,8 +33,9 @@ class MetaObjective(eqx.Module):
         kl_coefficient: of meta-regularisation, the KL divergence of Gaussian weights from a standard normal (paper,
             appendix C). Used when the model is a `GaussianWeights`.
         batching: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
-            after another, each in the smallest padding that holds its shots (right for a CPU). The result is the same;
-            "auto" goes by the default device. Both share the tasks among the devices of `share_tasks`.
+            after another, each in the smallest padding that holds its shots (right for a CPU, and for a GPU where one
+            task fills it: memory is then one task's). The result is the same; "auto" goes by the default device and
+            the size of a task. Both share the tasks among the devices of `share_tasks`.
 
     >>> import jax.numpy as jnp
     >>> from anyshot.adaptation import squared_error
@@ -82,8 +87,13 @@ class MetaObjective(eqx.Module):
         check_rate(rate)
         check_fit(model, self.update.loss, episodes.train, "episodes.train")
         check_fit(model, self.update.loss, episodes.val, "episodes.val")
-        in_turn = self.batching == "in turn" or (self.batching == "auto" and jax.default_backend() == "cpu")
-        return mean_over_tasks(self._task_loss, (model, rate), episodes, in_turn)
+        return mean_over_tasks(self._task_loss, (model, rate), episodes, self._in_turn(episodes.train))
+
+    def _in_turn(self, shots: Shots) -> bool:
+        if self.batching != "auto":
+            return self.batching == "in turn"
+        numbers = sum(leaf.size for leaf in jax.tree.leaves(shots.x)) // shots.count.shape[0]
+        return jax.default_backend() == "cpu" or numbers >= FILLS_A_GPU
 
     def _task_loss(self, both: tuple[PyTree[Any], Rate], episode: Episodes) -> Float[Array, ""]:
         """Compute L(D_val, U(θ, α_K, K)), the validation loss of one task after adaptation."""

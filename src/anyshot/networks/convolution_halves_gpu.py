@@ -25,7 +25,7 @@ from jaxtyping import Array, Float, Int
 from anyshot.networks.tiles_gpu import Index, Ref, first_of_tile, launched, tile, unravel, within
 
 Count: TypeAlias = Int[Array, " t"]
-WIDTHS = (32, 64, 128)  # channels that are one tile
+WIDTHS = (32, 64)  # channels that are one tile
 
 
 class Halves(NamedTuple):
@@ -45,9 +45,11 @@ def convolve(
     x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, *, interpret: bool = False
 ) -> Float[Array, "t n i j o"]:
     """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
-    (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 128
+    (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 64
     size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
     rows = examples * size_out[0] * size_out[1]
+    # 40 images of 84x84x64: 184 us. With three stages instead of two 192, with four 278, as fewer programs run side by
+    # side; with 128 rows and 8 warps 188, 243 and 237. In TF32 (`convolution_gpu`) 470.
 
     def kernel(*refs: Ref) -> None:
         x_high, x_low, w_high, w_low, count_ref, x_unit, w_unit, y_ref = refs
@@ -70,7 +72,7 @@ def convolve(
         triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=(row < rows)[:, None])
 
     grid, (high, low, unit), weights = (pl.cdiv(rows, row_tile), tasks), split(x, count), split(weight)
-    call = launched(kernel, (tasks, rows, outputs), grid, 8, interpret, stages=3)
+    call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret, stages=2)
     y = call(high, low, weights.high, weights.low, count, unit, weights.unit)
     return y.reshape(tasks, examples, *size_out, outputs)
 
@@ -89,35 +91,32 @@ def convolve_weight_gradient(
 ) -> Float[Array, "t o k"]:
     """The adjoint of `convolve` in weight."""
     (tasks, examples, *size_out, outputs), channels = g.shape, x.shape[4]
-    rows, row_tile, taps = examples * size_out[0] * size_out[1], 64, 3  # a program's taps share the gradients it loads
-    parts = max(1, min(rows // 256, 176 // tasks))
+    rows, row_tile = examples * size_out[0] * size_out[1], 32
+    # 40 images of 84x84x64: 220 us; with 64 rows a step 263, with three taps a program, which share its gradients, 403
+    # to 570. In TF32 (`convolution_gpu`) 624.
+    parts = max(1, min(rows // 256, 120 // tasks))
 
     def kernel(*refs: Ref) -> None:
         x_high, x_low, g_high, g_low, count_ref, x_unit, g_unit, weight_ref = refs
-        own, (task, part) = [pl.program_id(0) * taps + tap for tap in range(taps)], unravel(pl.program_id(1), parts)
+        tap, (task, part) = pl.program_id(0), unravel(pl.program_id(1), parts)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
         present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
         steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
 
-        def add(step: Array, products: tuple[Array, ...]) -> tuple[Array, ...]:
+        def add(step: Array, product: Array) -> Array:
             row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
             place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
             gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
-            pixels = functools.partial(_pixels, (x_high, x_low), task, row, present)
-            return tuple(
-                _multiply_add(product, gradients, pixels(tap, stride, size_out), (0, 0))
-                for tap, product in zip(own, products, strict=True)
-            )
+            pixels = _pixels((x_high, x_low), task, row, present, tap, stride, size_out)
+            return _multiply_add(product, gradients, pixels, (0, 0))
 
-        empty = jnp.zeros((outputs, channels), jnp.float32)
-        products = lax.fori_loop(np.int32(0), steps, add, (empty,) * taps)
-        for tap, product in zip(own, products, strict=True):
-            scaled = product * triton.load(x_unit.at[task]) * triton.load(g_unit.at[task])
-            triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], scaled)
+        product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
+        scaled = product * triton.load(x_unit.at[task]) * triton.load(g_unit.at[task])
+        triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], scaled)
 
     images, gradients = split(x, count), split(g.reshape(tasks, examples, -1, outputs), count)
     high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
-    call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9 // taps, tasks * parts), 8, interpret, stages=3)
+    call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9, tasks * parts), 4, interpret, stages=3)
     return call(images.high, images.low, high, low, count, images.unit, gradients.unit).sum(0)
 
 
@@ -135,8 +134,9 @@ def split(array: Float[Array, "t ..."], count: Count | None = None) -> Halves:
     exponent = lax.bitcast_convert_type(size.max(axes), jnp.int32) & np.int32(0x7F800000)
     power = jnp.clip(lax.bitcast_convert_type(exponent, jnp.float32), 2.0**-100, 2.0**100)
     scaled = array * (2.0**14 / power).reshape(-1, *[1] * len(axes))  # float16 reaches to 2**16
-    high = scaled.astype(jnp.float16)
-    return Halves(high, (scaled - high.astype(jnp.float32)).astype(jnp.float16), power / 2.0**14)
+    # Not a conversion there and back: XLA takes that for no change at all, and the low half would be zero.
+    high = lax.reduce_precision(scaled, exponent_bits=5, mantissa_bits=10)
+    return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), power / 2.0**14)
 
 
 def _pixels(
