@@ -49,11 +49,10 @@ def main() -> None:
 
 
 def ways(name: str, sizes: dict[str, int]) -> dict[str, Callable[..., Any]]:
-    halves = getattr(convolution_halves_gpu, name)
     return {
         "xla": functools.partial(getattr(convolution_xla, name), stride=1, **sizes),
         "tf32": functools.partial(without_halves, getattr(convolution_gpu, name), stride=1, **sizes),
-        "halves": halves if sizes else functools.partial(halves, stride=1),
+        "halves": getattr(convolution_halves_gpu, name),
     }
 
 

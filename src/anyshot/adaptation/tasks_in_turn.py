@@ -1,8 +1,8 @@
 """A sum over tasks computed one task after another, each in the smallest padding that holds its shots.
 
 On a CPU this beats batching the tasks: a task's arrays stay in the cache, its gradients are added up at once, and a
-task with few shots costs little. On a GPU it takes the memory of one task instead of all, and no longer than all of them
-batched where one task fills the GPU; its convolutions leave padding out, so there one padding has to do.
+task with few shots costs little. On a GPU that one task fills it takes the memory of one task instead of all, so that
+nothing has to be computed twice. Convolutions there leave padding out, so one padding has to do.
 """
 
 from __future__ import annotations

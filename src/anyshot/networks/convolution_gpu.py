@@ -42,8 +42,8 @@ def convolve(
     (tasks, examples, height, width, _), (_, outputs, columns) = x.shape, weight.shape
     size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
     rows = examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, columns // 9, outputs):
-        return halves.convolve(x, weight, count, stride, interpret=interpret)
+    if halves.fits(tasks * rows, columns // 9, outputs, stride):
+        return halves.convolve(x, weight, count, interpret=interpret)
     # 64 rows and 4 warps get Hopper's warp-group products (14x14x32: 17 us; 64 and 2: 27); fewer rows pay only where 64
     # leave most of the 132 multiprocessors idle (4x4x32: 4.5 us). A step of two taps of 32 channels beats one and four.
     row_tile, output_tile = 64 if tasks * pl.cdiv(rows, 64) >= 100 else 16, min(64, padded(outputs))
@@ -85,7 +85,7 @@ def convolve_input_gradient(
     # A row is a block of stride x stride pixels, which share the outputs that reach them; so each is read only once.
     blocks = (pl.cdiv(height, stride), pl.cdiv(width, stride))
     rows = examples * blocks[0] * blocks[1]
-    if stride == 1 and halves.fits(tasks * rows, outputs, channels):
+    if halves.fits(tasks * rows, outputs, channels, stride):
         return halves.convolve_input_gradient(g, weight, count, interpret=interpret)
     # With few channels one tile holds all pixels of a block (28x28x3: 19 us; one tile each: 44).
     merged, output_tile = channels % 16 != 0, min(64, padded(outputs))
@@ -154,8 +154,8 @@ def convolve_weight_gradient(
     """The adjoint of `convolve` in weight."""
     tasks, examples, *size_out, outputs = g.shape
     columns, rows = 9 * x.shape[4], examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, x.shape[4], outputs):
-        return halves.convolve_weight_gradient(x, g, count, stride, interpret=interpret)
+    if halves.fits(tasks * rows, x.shape[4], outputs, stride):
+        return halves.convolve_weight_gradient(x, g, count, interpret=interpret)
     output_tile, column_tile = min(64, padded(outputs)), min(32, padded(columns))
     grid = (pl.cdiv(columns, column_tile), pl.cdiv(outputs, output_tile))
     # Up to 320 rows one program adds them all, as a second kernel hardly pays (7x7x32: 11 us; in halves 8 + 2 and a

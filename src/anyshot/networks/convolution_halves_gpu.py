@@ -6,7 +6,7 @@ product of both low parts is beneath rounding, so three products have float32's 
 is split is used several times, in a step and in its derivatives; XLA splits it once. The kernels then only copy and
 multiply, and copies of the next tiles run beside the products.
 
-The operations are those of `convolution_gpu`, which comes here with channels and sizes that fit.
+The operations are those of `convolution_gpu` at stride 1, which comes here with channels and sizes that fit.
 """
 
 from __future__ import annotations
@@ -36,18 +36,17 @@ class Halves(NamedTuple):
     unit: Float[Array, " t"]
 
 
-def fits(rows: int, channels: int, outputs: int) -> bool:
-    """Whether these kernels are the faster ones for so many output pixels of all tasks."""
-    return channels in WIDTHS and outputs in WIDTHS and rows >= 2**14
+def fits(rows: int, channels: int, outputs: int, stride: int) -> bool:
+    """Whether these kernels are the faster ones for so many output pixels of all tasks, as far as was measured."""
+    return stride == 1 and channels in WIDTHS and outputs in WIDTHS and rows >= 2**16
 
 
 def convolve(
-    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, *, interpret: bool = False
-) -> Float[Array, "t n i j o"]:
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
+) -> Float[Array, "t n h w o"]:
     """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
     (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 64
-    size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
-    rows = examples * size_out[0] * size_out[1]
+    rows = examples * height * width
     # 40 images of 84x84x64: 184 us. With three stages instead of two 192, with four 278, as fewer programs run side by
     # side; with 128 rows and 8 warps 188, 243 and 237. In TF32 (`convolution_gpu`) 470.
 
@@ -55,12 +54,12 @@ def convolve(
         x_high, x_low, w_high, w_low, count_ref, x_unit, w_unit, y_ref = refs
         row, task = tile(0, row_tile), pl.program_id(1)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
-        present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
+        present = triton.load(count_ref.at[task]) * (height * width)
         empty = jnp.zeros((row_tile, outputs), jnp.float32)
 
         def add(tap: Array, product: Array) -> Array:
             tap = tap.astype(jnp.int32)  # where 64 bits are the default, a loop counts in them
-            pixels = _pixels((x_high, x_low), task, row, present, tap, stride, size_out)
+            pixels = _pixels((x_high, x_low), task, row, present, tap)
             place = (task, output[:, None], (tap * channels + channel)[None, :])
             return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
 
@@ -74,24 +73,24 @@ def convolve(
     grid, (high, low, unit), weights = (pl.cdiv(rows, row_tile), tasks), split(x, count), split(weight)
     call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret, stages=2)
     y = call(high, low, weights.high, weights.low, count, unit, weights.unit)
-    return y.reshape(tasks, examples, *size_out, outputs)
+    return y.reshape(tasks, examples, height, width, outputs)
 
 
 def convolve_input_gradient(
-    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
-) -> Float[Array, "t n i j c"]:
-    """The adjoint of `convolve` in x, at stride 1: a convolution with the weights turned round."""
+    g: Float[Array, "t n h w o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
+) -> Float[Array, "t n h w c"]:
+    """The adjoint of `convolve` in x: a convolution with the weights turned round."""
     tasks, outputs, columns = weight.shape
     turned = weight.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
-    return convolve(g, turned.reshape(tasks, columns // 9, 9 * outputs), count, 1, interpret=interpret)
+    return convolve(g, turned.reshape(tasks, columns // 9, 9 * outputs), count, interpret=interpret)
 
 
 def convolve_weight_gradient(
-    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, *, interpret: bool = False
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n h w o"], count: Count, *, interpret: bool = False
 ) -> Float[Array, "t o k"]:
     """The adjoint of `convolve` in weight."""
-    (tasks, examples, *size_out, outputs), channels = g.shape, x.shape[4]
-    rows, row_tile = examples * size_out[0] * size_out[1], 32
+    (tasks, examples, height, width, outputs), channels = g.shape, x.shape[4]
+    rows, row_tile = examples * height * width, 32
     # 40 images of 84x84x64: 220 us; with 64 rows a step 263, with three taps a program, which share its gradients, 403
     # to 570. In TF32 (`convolution_gpu`) 624.
     parts = max(1, min(rows // 256, 120 // tasks))
@@ -100,14 +99,14 @@ def convolve_weight_gradient(
         x_high, x_low, g_high, g_low, count_ref, x_unit, g_unit, weight_ref = refs
         tap, (task, part) = pl.program_id(0), unravel(pl.program_id(1), parts)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
-        present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
+        present = triton.load(count_ref.at[task]) * (height * width)
         steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
 
         def add(step: Array, product: Array) -> Array:
             row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
             place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
             gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
-            pixels = _pixels((x_high, x_low), task, row, present, tap, stride, size_out)
+            pixels = _pixels((x_high, x_low), task, row, present, tap)
             return _multiply_add(product, gradients, pixels, (0, 0))
 
         product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
@@ -139,13 +138,11 @@ def split(array: Float[Array, "t ..."], count: Count | None = None) -> Halves:
     return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), power / 2.0**14)
 
 
-def _pixels(
-    refs: Sequence[Ref], task: Index, row: Array, rows: Index, tap: Array, stride: int, size: Sequence[int]
-) -> list[Array]:
+def _pixels(refs: Sequence[Ref], task: Index, row: Array, rows: Index, tap: Array) -> list[Array]:
     """What a tap of the kernel sees for rows (example, output pixel) below `rows`: all channels of one pixel each."""
     *_, height, width, channels = refs[0].shape
-    (example, i, j), (tap_row, tap_column) = unravel(row, *size), unravel(tap, 3)
-    y, x = stride * i + (tap_row - 1), stride * j + (tap_column - 1)
+    (example, i, j), (tap_row, tap_column) = unravel(row, height, width), unravel(tap, 3)
+    y, x = i + (tap_row - 1), j + (tap_column - 1)
     inside = ((row < rows) & within(y, height) & within(x, width))[:, None]
     place = (task, example[:, None], y[:, None], x[:, None], lax.iota(jnp.int32, channels)[None, :])
     return [triton.load(ref.at[place], mask=inside, other=0.0) for ref in refs]
