@@ -1,6 +1,6 @@
 # Every target sets itself up on a machine that has only python3 (3.11 or newer) and make; a second call reinstalls nothing.
 PYTHON ?= python3
-VENV := .venv
+VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 # Two processes, each with whole files, so that what a file's tests share is made once.
@@ -12,7 +12,7 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0.5
 # Two processes test at a time: let each keep to one thread in NumPy's small products.
 check test test-slow: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: help demo picture check test test-slow lint paper bench docs clean
+.PHONY: help demo picture check test test-newest test-slow lint paper bench docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ check: lint  ## the inner loop: lint, types, architecture and the fast tests, in
 test: lint  ## lint, types, architecture and all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow" $(PARALLEL)
 
+test-newest:  ## make test with Python 3.12 and the newest JAX, in .venv-newest; skipped where there is no Python 3.12
+	@for python in python3.12 $(HOME)/.pyenv/versions/3.12.*/bin/python; do \
+		if $$python -c '' 2>/dev/null; then exec $(MAKE) test PYTHON=$$python VENV=.venv-newest; fi; \
+	done; \
+	echo "test-newest: skipped, for there is no python3.12 on PATH or in pyenv"
+
 test-slow: $(VENV)/.dev-installed  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow $(PARALLEL)
 
@@ -72,4 +78,4 @@ bench: $(VENV)/.bench-installed  ## time the meta-gradient against PyTorch; BENC
 	$(BIN)/python -m benchmarks.meta_step $(BENCH)
 
 clean:  ## remove what the targets made
-	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache demo-report benchmarks/out
+	rm -rf $(VENV) .venv-newest .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache demo-report benchmarks/out
