@@ -79,6 +79,30 @@ def test_values_and_derivatives(shape: tuple[int, int, int], stride: int) -> Non
     assert np.abs(expected_hessian[0][1]).max() > 1e-3, "a Hessian of zeros would prove nothing"
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_hessian_vector_products(stride: int) -> None:
+    """Images and weights move together: their Hessian times a direction, its transpose, and its own gradient."""
+    at, along = (normal(2, 7, 6, 2), normal(3, 18)), (normal(2, 7, 6, 2, seed=1), normal(3, 18, seed=2))
+
+    def products(convolution: Any) -> Any:
+        def hessian_times(at: Any, along: Any) -> Any:
+            def curved(x: Any, weight: Any) -> Any:
+                return jnp.sum(jnp.sin(convolution(x, weight, stride)))
+
+            return jax.jvp(jax.grad(curved, (0, 1)), at, along)[1]
+
+        forwards = functools.partial(hessian_times, at)
+        backwards = jax.linear_transpose(forwards, along)(along)[0]
+        third = jax.grad(lambda both: sum(jnp.sum(jnp.sin(one)) for one in hessian_times(*both)))((at, along))
+        return forwards(along), backwards, third
+
+    forwards, backwards, third = quick_jit(functools.partial(products, convolve))()
+    expected_forwards, _, expected_third = quick_jit(functools.partial(products, xla_convolve))()
+    agree(forwards, expected_forwards)
+    agree(backwards, expected_forwards)  # a Hessian is symmetric
+    agree(third, expected_third)
+
+
 @pytest.mark.parametrize(
     ("axes", "stride"),
     [
