@@ -51,15 +51,20 @@ def _in_numpy(equation: JaxprEqn, given: list[Any]) -> list[Any] | None:
     """None where numbers are moved about only, or are whole ones."""
     name, parameters = equation.primitive.name, equation.params
     if name == "scan":
-        return _scan(parameters["jaxpr"], given, parameters)
+        return _scan(equation, given)
     if name not in ELEMENTWISE and name not in OTHERS:
         return None
     arrays = [np.asarray(one, of.aval.dtype) for one, of in zip(given, equation.invars, strict=True)]
     return [ELEMENTWISE[name](*arrays) if name in ELEMENTWISE else OTHERS[name](*arrays, **parameters)]
 
 
-def _scan(body: ClosedJaxpr, given: list[Any], parameters: dict[str, Any]) -> list[Any]:
-    constants, carried = parameters["num_consts"], parameters["num_carry"]
+def _scan(equation: Any, given: list[Any]) -> list[Any]:
+    body, parameters = equation.params["jaxpr"], equation.params
+    # What is scanned has one axis more outside than in the body; the parameters' names differ between JAX's versions.
+    outside, inside = [of.aval.ndim for of in equation.outvars], [aval.ndim for aval in body.out_avals]
+    carried = sum(a == b for a, b in zip(outside, inside, strict=True))
+    fed = sum(of.aval.ndim == aval.ndim for of, aval in zip(equation.invars, body.in_avals, strict=True))
+    constants = fed - carried
     fixed, carry, rows = given[:constants], given[constants : constants + carried], given[constants + carried :]
     steps, collected = range(parameters["length"]), []
     for step in reversed(steps) if parameters["reverse"] else steps:
