@@ -55,12 +55,13 @@ def test_each_fit_is_a_logistic_regression_without_a_fold(seed: int) -> None:
 
 @given(st.integers(0, 1000))
 def test_chances_of_sizes_are_beta_binomial(seed: int) -> None:
+    """With a density of 1/sqrt(size) in the logarithm of the size before: all deviations are as likely."""
     rng = np.random.default_rng(seed)
     counts, predicted, weights = rng.integers(1, 30, 12), rng.uniform(0.05, 0.95, 12), rng.uniform(0, 1, 12)
     right = rng.binomial(counts, predicted)
     found = later_accuracy.weigh_sizes(predicted, right.astype(float), counts.astype(float), weights)
     chance = [
-        weights @ stats.betabinom.logpmf(right, counts, size * predicted, size * (1 - predicted))
+        weights @ stats.betabinom.logpmf(right, counts, size * predicted, size * (1 - predicted)) - math.log(size) / 2
         for size in later_accuracy.SIZES
     ]
     expected = np.exp(np.array(chance) - np.max(chance))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -146,6 +146,7 @@ def test_text_is_hashed_by_its_words() -> None:
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=8))
+@example([8.98846567431158e307, 8.98846567431158e307, -1.7976931348623157e308])
 def test_scaled_numbers_are_finite_whatever_their_size(values: list[float]) -> None:
     frame = pd.DataFrame({"a": values})
     encoded = FrameEncoder.fit(frame).encode(frame)

@@ -143,8 +143,10 @@ class Column:
         return encoded
 
     def _encode_numbers(self, numbers: Float[np.ndarray, " n"]) -> Float32[np.ndarray, " n"]:
-        with np.errstate(over="ignore"):
-            scaled = ((numbers - self.center) / self.scale).astype(np.float32)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            far = np.isinf(numbers - self.center)  # two numbers near the largest that there is
+            halves = (numbers / 2 - self.center / 2) / (self.scale / 2)
+            scaled = np.where(far, halves, (numbers - self.center) / self.scale).astype(np.float32)
         if np.isinf(scaled).any():
             wrong = numbers[np.isinf(scaled)][0]
             raise InputError(f"column {self.name!r} holds {wrong}; too far from the {self.center:g} it was fitted on")
