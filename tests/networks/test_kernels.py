@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import AbstractDevice, AbstractMesh, use_abstract_mesh
 
 from anyshot.adaptation import MetaObjective, Update
 from anyshot.errors import InputError
@@ -130,6 +131,13 @@ def test_meta_gradient_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
     assert apart[0] < 5e-6 < 1e-4 < apart[1]
 
 
+def lower_for_a_gpu(function: Any, *arrays: Any) -> str:
+    """The program for NVIDIA GPUs, wherever this runs."""
+    card = AbstractDevice(device_kind="NVIDIA H200", num_cores=None, platform="gpu")
+    with use_abstract_mesh(AbstractMesh((1,), ("x",), abstract_device=card)):
+        return jax.jit(function).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+
+
 def test_wide_convolutions_of_large_images_are_multiplied_in_halves() -> None:
     def lowered(images: int, side: int, channels: int, stride: int) -> str:
         def loss(weight: Any, x: Any) -> Any:
@@ -137,7 +145,7 @@ def test_wide_convolutions_of_large_images_are_multiplied_in_halves() -> None:
 
         x = jax.ShapeDtypeStruct((images, side, side, channels), jnp.float32)
         weight = jax.ShapeDtypeStruct((channels, 9 * channels), jnp.float32)
-        return jax.jit(jax.grad(loss)).trace(weight, x).lower(lowering_platforms=("cuda",)).as_text()
+        return lower_for_a_gpu(jax.grad(loss), weight, x)
 
     assert "xf16>" in lowered(40, 42, 32, 1)
     for small in ((40, 21, 32, 1), (40, 42, 16, 1), (200, 42, 32, 2)):  # pixels, channels, stride
@@ -153,7 +161,7 @@ def lowered_for_a_gpu() -> str:
         return jnp.sum(add_bias(convolve(convolve(x, weight), weight), bias) ** 2)
 
     arrays = (normal(4, 36), normal(4), normal(2, 6, 5, 4))
-    return jax.jit(jax.grad(loss, (0, 1))).trace(*arrays).lower(lowering_platforms=("cuda",)).as_text()
+    return lower_for_a_gpu(jax.grad(loss, (0, 1)), *arrays)
 
 
 @pytest.fixture
