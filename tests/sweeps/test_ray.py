@@ -126,7 +126,7 @@ def test_a_node_that_is_full_and_one_that_does_not_see_the_folder(nodes: Nodes, 
     nodes.kill_node()
     finish(start_sweep(spec, tmp_path / "full", "--on", "auto", **nodes.address))
     assert count_finished(tmp_path / "full") == 6
-    nodes.add(**paths, FAULTY_NODE="hidden:hidden")
+    nodes.add(**paths, FAULTY_NODE="hidden:.token-")
     said = finish(start_sweep(spec, tmp_path / "hidden", "--on", "auto", **nodes.address), 2)
     assert "does not see --out" in said
     assert not [*(tmp_path / "hidden").glob("*/*")]
