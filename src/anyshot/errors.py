@@ -15,3 +15,12 @@ class RunError(RuntimeError):
 
 class DivergedError(RunError):
     """A loss or a parameter was not finite. The same happens whenever the run is tried again."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind if it says nothing.
+
+    >>> first_line(ValueError("too large")), first_line(KeyError())
+    ('too large', 'KeyError')
+    """
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -20,9 +20,8 @@ from anyshot.inputs import check_not_negative
 from anyshot.rates import Rate
 from anyshot.shots import Episodes, Shots, check_is_shots
 
-FILLS_A_GPU = (
-    2**19
-)  # numbers in a task's shots from which on a GPU takes tasks in turn: 20 pairs of 84x84, not of 42x42
+# Numbers in a task's shots from which on a GPU takes tasks in turn: 20 pairs of 84x84, not of 42x42.
+FILLS_A_GPU = 2**19
 
 
 class MetaObjective(eqx.Module):

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from anyshot.errors import InputError
+from anyshot.errors import InputError, first_line
 
 SECONDS_TO_JOIN, SECONDS_BETWEEN_LINES = 300.0, 30.0
 
@@ -48,7 +48,7 @@ def join_hosts(hosts: str | tuple[str, int, int], say: Callable[[str], None]) ->
     if failed:
         given = hosts if isinstance(hosts, str) else " ".join(map(str, hosts))
         hint = "; auto is for processes that Slurm or Open MPI has started, else give HOST:PORT COUNT NUMBER"
-        why = (str(failed[0]).splitlines() or [type(failed[0]).__name__])[0].rstrip(".")
+        why = first_line(failed[0]).rstrip(".")
         raise InputError(
             f"--hosts is {given}, but JAX cannot join the hosts ({why})" + hint * (given == "auto")
         ) from failed[0]

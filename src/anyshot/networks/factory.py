@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key, PyTree
 
-from anyshot.errors import InputError
+from anyshot.errors import InputError, first_line
 from anyshot.networks.catalogue import NETWORKS, name_for
 from anyshot.registry import keyword_defaults
 
@@ -97,7 +97,7 @@ def _check_makes_model(factory: NetworkFactory, outputs: int) -> None:
     except InputError:
         raise
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise InputError(
             f"network {factory.kind} cannot be made for inputs of shape {factory.shape} with "
             f"{dict(factory.settings)}: {reason}"

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from anyshot.adaptation import Loss, cross_entropy, squared_error
-from anyshot.errors import InputError
+from anyshot.errors import InputError, first_line
 from anyshot.learners import Learner, LearnerSpec, NetworkLearner, Problem, build_learner
 from anyshot.networks import make_network
 from anyshot.offline import OfflineProtocol
@@ -187,7 +187,7 @@ def _check_network(network: Any, problem: Problem) -> None:
     try:
         made = eqx.filter_eval_shape(lambda x: network(jax.random.key(0), problem.outputs)(x), problem.example[0])
     except Exception as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise InputError(f"network cannot be made and applied to an input of these tasks: {reason}") from error
     if getattr(made, "size", None) != problem.outputs or (problem.classification and made.ndim != 1):
         raise InputError(

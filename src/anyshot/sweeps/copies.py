@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from anyshot.atomic import unfinished_folder
-from anyshot.errors import DataError, InputError
+from anyshot.errors import DataError, InputError, first_line
 from anyshot.runs.checkpoints import EVENTS, list_checkpoints
 from anyshot.runs.files import writing
 from anyshot.runs.reading import CHECKPOINTS_FOLDER, ENVIRONMENT_FILE, EVENTS_FILE, EXPERIMENT_FILE, SUMMARY_FILE
@@ -51,7 +51,7 @@ class RunCopies:
             self._store.makedirs(self._root, exist_ok=True)
             self._store.pipe_file(f"{self._root}/.anyshot", b"")
         except Exception as error:  # of any package that fsspec calls
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = first_line(error)
             raise InputError(f"mirror is {url}, which cannot be written: {why}") from error
 
     def send(self, folder: Path, name: str) -> None:
@@ -102,7 +102,7 @@ class RunCopies:
         except (DataError, InputError):
             raise
         except Exception as error:  # of any package that fsspec calls
-            why = (str(error).splitlines() or [type(error).__name__])[0]
+            why = first_line(error)
             raise DataError(f"runs cannot be {what}: {why}; {AGAIN}") from error
 
 

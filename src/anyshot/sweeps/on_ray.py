@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from anyshot.errors import InputError, RunError
+from anyshot.errors import InputError, RunError, first_line
 from anyshot.runs.files import writing
 from anyshot.sweeps.execute import Ended, Order, execute
 from anyshot.sweeps.plan import Leg
@@ -102,7 +102,9 @@ class RayPool:
             ready, _ = ray.wait(list(self._legs), num_returns=1, timeout=seconds)
             return [self._take(one) for one in ready]
         except (ConnectionError, ray.exceptions.RaySystemError, ray.exceptions.GetTimeoutError) as error:
-            raise RunError(f"the Ray cluster {self.address} was lost ({_first_line(error)}); {AGAIN}") from error
+            raise RunError(
+                f"the Ray cluster {self.address} was lost ({first_line(error).rstrip('.')}); {AGAIN}"
+            ) from error
 
     def stop(self) -> None:
         """Ask all to save and end."""
@@ -141,7 +143,7 @@ class RayPool:
             return Ended(leg, "stopped", "it was asked to stop")
         except ray.exceptions.RayError as error:  # its nodes were lost again and again, or it ran out of memory
             raised = isinstance(error, ray.exceptions.RayTaskError)
-            return Ended(leg, "failed", _last_line(error) if raised else _first_line(error))
+            return Ended(leg, "failed", _last_line(error) if raised else first_line(error).rstrip("."))
 
 
 def _run_order(line: str) -> tuple[str, str, str]:
@@ -162,7 +164,7 @@ def _connect(address: str) -> None:
         ray.init(address, log_to_driver=False, logging_level="warning")
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         raise InputError(
-            f"--on is {address}, but there is no Ray cluster to join ({_first_line(error)}); {START}"
+            f"--on is {address}, but there is no Ray cluster to join ({first_line(error).rstrip('.')}); {START}"
         ) from error
 
 
@@ -219,10 +221,6 @@ def _look(token: str) -> tuple[str | None, str]:
         return Path(token).read_text(), __version__
     except OSError:
         return None, __version__
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _last_line(error: BaseException) -> str:
