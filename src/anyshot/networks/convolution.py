@@ -27,6 +27,7 @@ from jaxtyping import Array, Float, Int
 
 from anyshot.errors import InputError
 from anyshot.networks import convolution_xla
+from anyshot.networks.convolution_tangent import join_tangents
 from anyshot.networks.kernels import find_kernels
 from anyshot.networks.patches import KERNEL
 from anyshot.networks.primitive import new_primitive
@@ -149,3 +150,4 @@ _bilinear(
     lambda weight, x, g, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
     lambda weight, x, g, count, stride: _convolve_p.bind(x, weight, count, stride=stride),
 )
+join_tangents(_input_gradient_p)

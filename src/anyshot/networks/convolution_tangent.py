@@ -11,64 +11,64 @@ platforms, under `jax.vmap` and in higher derivatives it is the sum of the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array
 
-from anyshot.networks import convolution
 from anyshot.networks.primitive import new_primitive
 
-_input_gradient: Callable[..., Array] = convolution._input_gradient_p.bind
-_tangent_of_one = ad.primitive_jvps[convolution._input_gradient_p]
 
+def join_tangents(primitive: Primitive) -> None:
+    """Let a CPU compute the tangent of an input gradient in one product.
 
-def _add_two(g: Array, weight: Array, other_g: Array, other_weight: Array, count: Array, **sizes: int) -> Array:
-    return _input_gradient(g, weight, count, **sizes) + _input_gradient(other_g, other_weight, count, **sizes)
+    Args:
+        primitive: the input gradient. Its derivatives must be known already.
+    """
+    tangent_of_one, transpose_one = ad.primitive_jvps[primitive], ad.primitive_transposes[primitive]
 
+    def add_two(g: Array, weight: Array, other_g: Array, other_weight: Array, count: Array, **sizes: int) -> Array:
+        return primitive.bind(g, weight, count, **sizes) + primitive.bind(other_g, other_weight, count, **sizes)
 
-def _add_two_on_cpu(g: Array, weight: Array, other_g: Array, other_weight: Array, count: Array, **sizes: int) -> Array:
-    both_g, both_weights = jnp.concatenate([g, other_g], axis=-1), jnp.concatenate([weight, other_weight], axis=1)
-    return _input_gradient(both_g, both_weights, count, **sizes)
+    def add_two_on_cpu(
+        g: Array, weight: Array, other_g: Array, other_weight: Array, count: Array, **sizes: int
+    ) -> Array:
+        both_g, both_weights = jnp.concatenate([g, other_g], axis=-1), jnp.concatenate([weight, other_weight], axis=1)
+        return primitive.bind(both_g, both_weights, count, **sizes)
 
+    add_two_p = new_primitive("add_two_input_gradients", add_two)
+    mlir.register_lowering(add_two_p, mlir.lower_fun(add_two_on_cpu, multiple_results=False), platform="cpu")
 
-_add_two_p = new_primitive("add_two_input_gradients", _add_two)
-mlir.register_lowering(_add_two_p, mlir.lower_fun(_add_two_on_cpu, multiple_results=False), platform="cpu")
+    def tangent(primals: tuple[Array, ...], tangents: tuple[Any, ...], **sizes: int) -> tuple[Array, Any]:
+        (g, weight, count), (dg, dweight, _) = primals, tangents
+        if type(dg) is ad.Zero or type(dweight) is ad.Zero:
+            return tangent_of_one(primals, tangents, **sizes)
+        return primitive.bind(*primals, **sizes), add_two_p.bind(dg, weight, g, dweight, count, **sizes)
 
+    def batch(arrays: tuple[Array, ...], axes: tuple[int | None, ...], **sizes: Any) -> tuple[Array, int]:
+        return jax.vmap(lambda *given: add_two(*given, **sizes), in_axes=axes)(*arrays), 0
 
-def _tangent(primals: tuple[Array, Array, Array], tangents: tuple[Any, Any, Any], **sizes: int) -> tuple[Array, Any]:
-    (g, weight, count), (dg, dweight, _) = primals, tangents
-    if type(dg) is ad.Zero or type(dweight) is ad.Zero:
-        return _tangent_of_one(primals, tangents, **sizes)
-    return _input_gradient(*primals, **sizes), _add_two_p.bind(dg, weight, g, dweight, count, **sizes)
+    def transpose(x: Any, *arrays: Any, **sizes: int) -> tuple[Any, ...]:
+        *factors, count = arrays
 
+        def of_pair(g: Any, weight: Any) -> tuple[Any, Any]:
+            if not (ad.is_undefined_primal(g) or ad.is_undefined_primal(weight)):
+                return None, None
+            return transpose_one(x, g, weight, count, **sizes)[:2]
 
-def _batch(arrays: tuple[Array, ...], axes: tuple[int | None, ...], **sizes: Any) -> tuple[Array, int]:
-    return jax.vmap(lambda *given: _add_two(*given, **sizes), in_axes=axes)(*arrays), 0
+        return *of_pair(*factors[:2]), *of_pair(*factors[2:]), None
 
-
-def _transpose(x: Any, *arrays: Any, **sizes: int) -> tuple[Any, ...]:
-    *factors, count = arrays
-
-    def of_pair(g: Any, weight: Any) -> tuple[Any, Any]:
-        if not (ad.is_undefined_primal(g) or ad.is_undefined_primal(weight)):
-            return None, None
-        return ad.primitive_transposes[convolution._input_gradient_p](x, g, weight, count, **sizes)[:2]
-
-    return *of_pair(*factors[:2]), *of_pair(*factors[2:]), None
-
-
-ad.primitive_jvps[convolution._input_gradient_p] = _tangent
-batching.primitive_batchers[_add_two_p] = _batch
-ad.primitive_transposes[_add_two_p] = _transpose
-ad.defjvp(
-    _add_two_p,
-    lambda d, g, weight, other_g, other_weight, count, **sizes: _input_gradient(d, weight, count, **sizes),
-    lambda d, g, weight, other_g, other_weight, count, **sizes: _input_gradient(g, d, count, **sizes),
-    lambda d, g, weight, other_g, other_weight, count, **sizes: _input_gradient(d, other_weight, count, **sizes),
-    lambda d, g, weight, other_g, other_weight, count, **sizes: _input_gradient(other_g, d, count, **sizes),
-    None,
-)
+    ad.primitive_jvps[primitive] = tangent
+    batching.primitive_batchers[add_two_p] = batch
+    ad.primitive_transposes[add_two_p] = transpose
+    ad.defjvp(
+        add_two_p,
+        lambda d, g, weight, other_g, other_weight, count, **sizes: primitive.bind(d, weight, count, **sizes),
+        lambda d, g, weight, other_g, other_weight, count, **sizes: primitive.bind(g, d, count, **sizes),
+        lambda d, g, weight, other_g, other_weight, count, **sizes: primitive.bind(d, other_weight, count, **sizes),
+        lambda d, g, weight, other_g, other_weight, count, **sizes: primitive.bind(other_g, d, count, **sizes),
+        None,
+    )

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, Shaped
 
-from anyshot.networks import convolution_tangent  # noqa: F401  (a faster derivative of `convolve` on CPUs)
 from anyshot.networks.batched import Batched
 from anyshot.networks.bias import add_bias
 from anyshot.networks.convolution import convolve
