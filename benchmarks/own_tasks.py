@@ -25,7 +25,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from sklearn.datasets import load_digits
 
 from anyshot import Lifelong, load_tasks
-from anyshot.lifelong.engine import Labelled
+from anyshot.lifelong.engine import AllLabelled, Labelled
 from anyshot.lifelong.experts import predict_adapted
 from anyshot.lifelong.from_scratch import fit_classes
 from anyshot.lifelong.home import UPDATES_PER_LABEL
@@ -144,8 +144,9 @@ def learn_alone(pools: list[Pool], classes: int, seed: int, learner: str) -> Ite
 
         found = follow(pool, classes, predict)
         labelled.append(Labelled(rows[: found[0]], pool.y[: found[0]].astype(np.int32)))
-        current, due = (labelled, number), UPDATES_PER_LABEL * sum(one.count for one in labelled) - learning.now.updates
-        learning.learn(lambda current=current: current, lambda made, due=due: made < due)  # type: ignore[misc]
+        labels = AllLabelled.of(labelled, number)
+        due = UPDATES_PER_LABEL * int(labels.counts.sum()) - learning.now.updates
+        learning.learn(lambda labels=labels: labels, lambda made, due=due: made < due)  # type: ignore[misc]
         yield found
 
 

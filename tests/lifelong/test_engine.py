@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from anyshot.lifelong.engine import Engine, Labelled
+from anyshot.lifelong.engine import AllLabelled, Engine, Labelled
 from anyshot.online import OnlineLoop, OnlineProtocol, make_stream
 from anyshot.online.loop import round_keys
 from tests.support.learners import build
@@ -57,8 +57,8 @@ def test_the_same_events_give_the_same_predictions_as_in_the_online_loop(name: s
         kept[position] = Labelled(rows.astype(np.int64), np.asarray(tasks.y)[rows])
         if int(before.round) > 0:
             for key in jax.random.split(of_updates, 2):
-                mine, _ = engine.update(mine, kept, position, key)
-        mine = engine.recall(mine, kept, position, jax.random.fold_in(of_evaluation, 1))
+                mine, _ = engine.update(mine, AllLabelled.of(kept, position), key)
+        mine = engine.recall(mine, AllLabelled.of(kept, position), jax.random.fold_in(of_evaluation, 1))
         x, y = stream.test_set(jnp.asarray(position))
         found = engine.predict(mine, engine.support(kept[position], of_evaluation), np.asarray(x))
         loss = np.mean([learner.spec.loss(jnp.asarray(o), t) for o, t in zip(found, y, strict=True)])
@@ -78,7 +78,7 @@ def test_an_update_reads_only_what_it_draws_and_sizes_double() -> None:
     engine = Engine(learner, learner.spec.problem, protocol, look, capacity=4)
     count = 100_000
     big = [Labelled(np.arange(count) + 10 * count * task, np.zeros(count, np.int32)) for task in range(2)]
-    state, _ = engine.update(engine.init(START), big, 0, RUN)
+    state, _ = engine.update(engine.init(START), AllLabelled.of(big, 0), RUN)
     assert 3 <= len(read) <= 3 * (3 + 4)  # three tasks, up to three shots and four validation points each
     assert len(set(read)) > 1
     assert all(0 <= row % (10 * count) < count for row in read)

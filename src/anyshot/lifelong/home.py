@@ -13,7 +13,7 @@ from jaxtyping import Bool
 from anyshot.errors import InputError
 from anyshot.learners.catalogue import has_features
 from anyshot.lifelong.contents import StoredTask, check_name
-from anyshot.lifelong.engine import Labelled
+from anyshot.lifelong.engine import AllLabelled
 from anyshot.lifelong.estimates import Past
 from anyshot.lifelong.inputs import Inputs
 from anyshot.lifelong.learning import Learning
@@ -61,7 +61,7 @@ class Home:
         self.records = {task.name: Record(store, task) for task in store.list_tasks()}
         self._start = start
         self._last = next((record for record in reversed(self.records.values()) if record.count), None)
-        self._labelled: tuple[list[Labelled], int] | None = None
+        self._labelled: AllLabelled | None = None
         self._learning: Learning | None = None
         self._past: tuple[list[tuple[int, int]], Past] | None = None
         if start is not None:
@@ -98,7 +98,7 @@ class Home:
     def updates_due(self) -> int:
         """How many updates are still to be made on the labels that there are."""
         made = 0 if self._learning is None else self._learning.now.updates
-        return max(0, UPDATES_PER_LABEL * sum(record.count for record in list(self.records.values())) - made)
+        return max(0, UPDATES_PER_LABEL * int(self.labelled().counts.sum()) - made)
 
     @property
     def snapshots(self) -> list[Snapshot]:
@@ -201,7 +201,9 @@ class Home:
 
     def labels_changed(self, record: Record) -> None:
         """Learn from the labels of this task as they are now."""
-        self._labelled, self._last = None, record
+        self._last = record
+        if self._labelled is not None:  # of all other tasks it stays as it is
+            self._labelled = self._labelled.replace(list(self.records.values()).index(record), record.labelled())
         if self._start is not None:  # from now on the folder has it
             if not self.snapshots:
                 self.save()
@@ -236,8 +238,8 @@ class Home:
                 used |= (self.store.read(record.ids[start : start + ROWS_AT_ONCE]) == 1).any(axis=0)
         return used
 
-    def labelled(self) -> tuple[list[Labelled], int]:
-        """The labels of all tasks, and the place of the task that received the last one."""
+    def labelled(self) -> AllLabelled:
+        """The labels of all tasks."""
         if self._labelled is None:
             for record in list(self.records.values()):
                 record.labelled()  # may read from disk, so before others have to wait
@@ -245,7 +247,7 @@ class Home:
             if self._labelled is None:
                 records = list(self.records.values())
                 place = records.index(self._last) if self._last in records else 0
-                self._labelled = [record.labelled() for record in records], place
+                self._labelled = AllLabelled.of([record.labelled() for record in records], place)
             return self._labelled
 
     def encode(self, x: Any) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from jaxtyping import PyTree
 
 from anyshot.errors import InputError
 from anyshot.learners import Learner, LearnerSpec, Problem, build_learner
-from anyshot.lifelong.engine import Engine, Labelled
+from anyshot.lifelong.engine import AllLabelled, Engine, Labelled
 from anyshot.lifelong.growth import grow_state
 from anyshot.lifelong.snapshots import write_snapshot
 from anyshot.lifelong.store import DeletedError
@@ -106,11 +106,11 @@ class Learning:
             with self.publishing:
                 self.now = Learned(engine, grow_state(self.now.state, initial), self.now.updates)
 
-    def learn(self, tasks: Callable[[], tuple[Sequence[Labelled], int]], go_on: Callable[[int], bool]) -> int:
+    def learn(self, labelled: Callable[[], AllLabelled], go_on: Callable[[int], bool]) -> int:
         """Make updates while `go_on(updates made)`.
 
         Args:
-            tasks: gives the examples of all tasks, and the number of the task that received the last label.
+            labelled: gives the examples of all tasks.
             go_on: asked before each update.
 
         Returns:
@@ -118,13 +118,13 @@ class Learning:
         """
         made = missed = 0
         while go_on(made):
-            labelled, current = tasks()
-            if not any(task.count for task in labelled):
+            examples = labelled()
+            if not examples.counts.any():
                 break
             before = self.now
             key = jax.random.fold_in(self._key(UPDATES), before.updates)
             try:
-                state, _ = before.engine.update(before.state, labelled, current, key)
+                state, _ = before.engine.update(before.state, examples, key)
             except DeletedError:  # by another thread, a moment ago
                 missed += 1
                 if missed > MOST_MISSED:
