@@ -180,19 +180,31 @@ def measure(name: str, seed: int, method: str) -> dict[str, Any]:
 
 def print_tables() -> None:
     results = pd.DataFrame([json.loads(line) for line in OUT.read_text().splitlines()])
-    for name, of_set in results[results["seed"] < 10].groupby("set"):
+    results = results[results["seed"] < 10]
+    for name, of_set in results.groupby("set"):
         print(f"\n{name}, {of_set['tasks'].iloc[0]} tasks")
         wide = of_set.pivot_table(index="seed", columns="method", values="labels")
         for method in (one for one in METHODS if one in wide):
             mine = of_set[of_set["method"] == method]
             line = f"  {method:15s} labels {mine['labels'].mean():6.1f} ± {mine['labels'].std():5.1f}"
             line += f"  loss {mine['loss'].mean():6.1f}  mastered {mine['mastered'].mean():4.1f}  (n = {len(mine)})"
-            if method != "lifelong" and "lifelong" in wide:
-                less = (wide["lifelong"] - wide[method]).dropna()
-                half = stats.t.ppf(0.975, len(less) - 1) * less.sem()
-                low, high = less.mean() - half, less.mean() + half
-                line += f"  lifelong less this {less.mean():+.1f} [{low:+.1f}, {high:+.1f}]"
-            print(line)
+            print(line + say_difference(wide, method))
+    sets = results["set"].nunique()
+    wide = results.pivot_table(index="seed", columns="method", values="labels", aggfunc="sum")
+    wide = wide[results.pivot_table(index="seed", columns="method", values="labels", aggfunc="count") == sets]
+    print(f"\nall {sets} sets together")
+    for method in (one for one in METHODS if one in wide):
+        print(f"  {method:15s} labels {wide[method].mean():6.1f}" + say_difference(wide, method))
+
+
+def say_difference(wide: pd.DataFrame, method: str) -> str:
+    """How many labels less than a method `Lifelong` needed, paired by seed, with a 95 % interval."""
+    if method == "lifelong" or "lifelong" not in wide:
+        return ""
+    less = (wide["lifelong"] - wide[method]).dropna()
+    half = stats.t.ppf(0.975, len(less) - 1) * less.sem()
+    low, high = less.mean() - half, less.mean() + half
+    return f"  lifelong less this {less.mean():+.1f} [{low:+.1f}, {high:+.1f}] (n = {len(less)})"
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Integer
 
+from anyshot.learners.factorise import decompose
+
 MOST_NEWTON_STEPS, MOST_CG_STEPS = 50, 200
 SHORTEST = 1e-6  # of the parts of a step of Newton's method that are tried
 LOWEST = -1e30  # the logit of a class that is not there
@@ -131,7 +133,7 @@ def _span(x: Float[Array, "n features"]) -> _Basis:
     """Coordinates in the span of the rows of x, which are centred."""
     # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
     # in A, and with equal inputs of different classes float32 was off by 0.03.
-    values, vectors = jnp.linalg.eigh(matmul(x, x.T))
+    values, vectors = decompose(matmul(x, x.T))
     there = values > x.shape[0] * np.finfo(x.dtype).eps * jnp.max(values)
     root = jnp.sqrt(jnp.where(there, values, 0))
     inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
@@ -302,7 +304,7 @@ def _centre(x: Float[Array, "n columns"], present: Bool[Array, " n"]) -> tuple[F
 def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge: Any) -> Float[Array, "m outputs"]:
     """(M + ridge I)⁻¹ times the right side, for M symmetric without negative eigenvalues."""
     # By eigenvalues: in float32 Cholesky's method gives NaN if the largest is ten million times the ridge.
-    values, vectors = jnp.linalg.eigh(matrix)
+    values, vectors = decompose(matrix)
     return matmul(vectors, matmul(vectors.T, right) / (jnp.maximum(values, 0) + ridge)[:, None])
 
 

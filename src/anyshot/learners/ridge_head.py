@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
+from anyshot.learners.factorise import solve_positive
 from anyshot.learners.learner import Drawn, Want, wanted
 from anyshot.learners.linear import matmul
 from anyshot.learners.network_learner import Hyperparameters, ModelState, NetworkLearner
@@ -133,7 +134,7 @@ class RidgeHead(NetworkLearner):
             y = support.y.reshape(support.size, outputs)
         matrix = matmul(phi.T, phi) + (LEAST_RIDGE + jnp.exp(head.log_ridge)) * jnp.eye(phi.shape[1])
         # Rows of padding are zero in Φ, so what y has there does not matter.
-        return head.mean + jax.scipy.linalg.solve(matrix, matmul(phi.T, y - matmul(phi, head.mean)), assume_a="pos")
+        return head.mean + solve_positive(matrix, matmul(phi.T, y - matmul(phi, head.mean)))
 
 
 def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n rows"]:

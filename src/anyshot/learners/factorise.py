@@ -1,0 +1,58 @@
+"""Eigenvalues and solutions of symmetric systems, by LAPACK on a CPU one matrix after another.
+
+Given several matrices, jaxlib shares them among the threads that run the program, and the thread that asked waits for
+the others. If all of them wait like this, as two devices did in one program, it hangs for ever. So `jax.vmap` of these
+functions is a loop on a CPU. On other platforms it is a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+Matrix = Float[Array, "m m"]
+
+
+def _one_after_another(function: Callable[..., Any]) -> Callable[..., Any]:
+    single = jax.custom_batching.custom_vmap(function)
+
+    def batch(size: int, batched: list[bool], *arrays: Array) -> tuple[Any, Any]:
+        given = [a if each else jnp.broadcast_to(a, (size, *a.shape)) for a, each in zip(arrays, batched, strict=True)]
+        loop: Callable[..., Any] = lambda *all_: lax.map(lambda one: single(*one), all_)  # noqa: E731
+        found = lax.platform_dependent(*given, cpu=loop, default=jax.vmap(function))
+        return found, jax.tree.map(lambda _: True, found)
+
+    single.def_vmap(batch)
+    return single
+
+
+_decompose = _one_after_another(lambda matrix: tuple(jnp.linalg.eigh(matrix)))
+_solve = _one_after_another(lambda matrix, right: jax.scipy.linalg.solve(matrix, right, assume_a="pos"))
+
+
+def decompose(matrix: Matrix) -> tuple[Float[Array, " m"], Matrix]:
+    """The eigenvalues of a symmetric matrix, and its eigenvectors as columns.
+
+    >>> print(decompose(jnp.diag(jnp.array([2.0, 1.0])))[0])
+    [1. 2.]
+    """
+    values, vectors = _decompose(matrix)
+    return values, vectors
+
+
+def solve_positive(matrix: Matrix, right: Float[Array, "m outputs"]) -> Float[Array, "m outputs"]:
+    """M⁻¹ times the right side, for M symmetric with positive eigenvalues. It can be differentiated.
+
+    >>> print(solve_positive(jnp.diag(jnp.array([2.0, 4.0])), jnp.ones((2, 1)))[:, 0])
+    [0.5  0.25]
+    """
+
+    def times(x: Array) -> Array:
+        return jnp.matmul(matrix, x, precision=lax.Precision.HIGHEST)
+
+    return lax.custom_linear_solve(times, right, lambda _, b: _solve(matrix, b), symmetric=True)

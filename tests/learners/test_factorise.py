@@ -1,0 +1,58 @@
+"""Matrices are factorised as NumPy does it, also in batches and with gradients; LAPACK gets one at a time."""
+
+from __future__ import annotations
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from anyshot.learners.factorise import decompose, solve_positive
+from anyshot.shots import Shots
+from tests.support.learners import INPUT, build
+
+SIZES = (2, 3, 5, 5)
+
+
+def matrices() -> np.ndarray:
+    draw = np.random.default_rng(0).normal(size=SIZES)
+    return draw @ draw.swapaxes(-1, -2) + np.eye(SIZES[-1])
+
+
+def test_batches_are_solved_as_by_numpy_and_gradients_are_those_of_the_inverse() -> None:
+    matrix, right = matrices(), np.random.default_rng(1).normal(size=(*SIZES[:3], 2))
+    solve = jax.vmap(jax.vmap(solve_positive))
+    expected = np.linalg.solve(matrix, right)
+    np.testing.assert_allclose(solve(matrix, right), expected, rtol=1e-10)
+    # With f = |X|², X = M⁻¹B: df/dB = 2 M⁻¹X, and df/dM = -(df/dB) Xᵀ.
+    of_matrix, of_right = jax.grad(lambda *both: jnp.sum(solve(*both) ** 2), argnums=(0, 1))(matrix, right)
+    by_right = 2 * np.linalg.solve(matrix, expected)
+    np.testing.assert_allclose(of_right, by_right, rtol=1e-9)
+    np.testing.assert_allclose(of_matrix, -by_right @ expected.swapaxes(-1, -2), rtol=1e-9)
+
+
+def test_batches_are_decomposed_as_by_numpy() -> None:
+    values, vectors = jax.vmap(jax.vmap(decompose))(matrices())
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(matrices()), rtol=1e-10)
+    np.testing.assert_allclose((vectors * values[..., None, :]) @ vectors.swapaxes(-1, -2), matrices(), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["anyshot", "ridge-head", "scratch"])
+@pytest.mark.parametrize("labels", [jnp.int32, jnp.float32])
+def test_learners_give_lapack_one_matrix_at_a_time(name: str, labels: jnp.dtype) -> None:
+    """Given a batch, jaxlib waits in the threads that run the program, and two CPU devices hung."""
+    of_classes = labels is jnp.int32
+    example = (INPUT, jax.ShapeDtypeStruct((), labels))
+    learner = build(name, outputs=3 if of_classes else 1, example=example, max_shots=4)
+    state = learner.init(jax.random.key(0))
+    tasks = Shots(jnp.zeros((7, 2, *INPUT.shape), INPUT.dtype), jnp.zeros((7, 2), labels), jnp.zeros(7, jnp.int32))
+    predict = eqx.filter_jit(eqx.filter_vmap(learner.predict, in_axes=(None, 0, 0)))
+    program = predict.lower(state, tasks, jnp.zeros((7, 2, *INPUT.shape), INPUT.dtype)).as_text()
+    calls = [line for line in program.splitlines() if "@lapack" in line]
+    assert calls
+    for line in calls:
+        for shape in re.findall(r"tensor<([0-9x]*)x[fi]\d+>", line.rsplit(":", 1)[1]):
+            assert shape.count("x") <= 1, line  # two dimensions at most, so no batch
