@@ -69,7 +69,7 @@ def _networks() -> str:
 
 def _preset(name: str) -> str:
     found = preset(name)
-    learner = "ftml-vs" if found.protocol.kind == "online" else "maml-vs"
+    learner = found.default_learner
     usual = dataclasses.replace(
         found, hyperparameters={}, network={"kind": found.network["kind"]}, protocol=type(found.protocol)()
     )
