@@ -117,6 +117,45 @@ def test_each_number_of_labels_is_estimated_from_looks_near_it() -> None:
         assert across.estimate(Look(n)).low > 0.85
 
 
+def test_a_class_without_a_label_is_held_against_a_task() -> None:
+    """Everything else that is seen of the task is perfect, as it is where all labels are of one class."""
+    rng = np.random.default_rng(0)
+
+    def look(covered: float) -> Look:
+        later = rng.binomial(40, 0.97 if covered == 1 else 0.5) / 40
+        return Look(5, 1.0, 5, 1.0, 0.95, covered, later=later, later_count=40)
+
+    across = fit_across([[look(0.5 if task % 8 == 0 else 1.0)] for task in range(60)])
+    assert across is not None
+    one, both = (across.estimate(Look(5, 1.0, 5, 1.0, 0.95, covered)) for covered in (0.5, 1.0))
+    assert one.low <= 0.5 <= one.high < 0.9 < both.low
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("kind", ["nearly perfect", "saturating"])
+def test_labels_beyond_those_of_past_tasks_make_the_lower_end_better_and_keep_it_true(kind: str) -> None:
+    """Past tasks had 30 labels, new ones go on to 120."""
+    rng, held, gaps = np.random.default_rng(1), [], []
+
+    def look(task: SimulatedTask, n: int, bought: int | None = None) -> Look:
+        return replace(task.look(n, bought), progressive=float(task.right[:n].mean()), progressive_count=n)
+
+    for _ in range(20):
+        past = [SimulatedTask.draw(kind, rng) for _ in range(25)]
+        across = fit_across([[look(task, n, 30) for n in (1, 2, 3, 5, 8, 12, 18, 27)] for task in past])
+        assert across is not None
+        assert across.most_labels == 18
+        for _ in range(10):
+            task = SimulatedTask.draw(kind, rng)
+            truth, now = task.accuracy[120], look(task, 120)
+            found, without = across.estimate(now, earlier=look(task, 18)), across.estimate(now)
+            held.append(found.low <= truth <= found.high)
+            gaps.append((truth - found.low, truth - without.low))
+    assert np.mean(held) >= 0.9 - 2 * math.sqrt(0.9 * 0.1 / len(held))
+    gap, gap_without = np.mean(gaps, axis=0)
+    assert gap < 0.7 * gap_without
+
+
 def test_fewer_than_twenty_usable_tasks_give_no_estimate() -> None:
     rng = np.random.default_rng(0)
     tasks = [SimulatedTask.draw("power law", rng).looks() for _ in range(20)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from anyshot.lifelong.near_looks import MAX_FOLDS, NearLooks
 def draw_looks(rng: np.random.Generator, looks: int = 60) -> NearLooks:
     design = np.column_stack([np.ones(looks), rng.normal(size=(looks, 3))])
     counts, folds = rng.integers(1, 40, looks).astype(float), rng.integers(0, MAX_FOLDS, looks)
+    design[rng.random(looks) < 0.05, 3] = -6  # rare and far away, as the looks at tasks with a class without a label
     return NearLooks(design, design[0], rng.uniform(size=looks), counts, rng.uniform(0.1, 1, looks), folds)
 
 
@@ -38,7 +40,8 @@ def test_each_fit_is_a_logistic_regression_without_a_fold(seed: int) -> None:
     """Scikit-learn's with a row for the right and one for the wrong labels; the penalty of the first column is 0.01."""
     rng = np.random.default_rng(seed)
     near = draw_looks(rng)
-    shares = rng.binomial(near.counts.astype(int), 0.8) / near.counts
+    chances = np.where(near.design[:, 3] < -5, 0.5, rng.choice([0.8, 0.999]))
+    shares = rng.binomial(near.counts.astype(int), chances) / near.counts
     found, hessian = later_accuracy.fit_logistic_without_each_fold(near, shares, near.counts)
     scale = np.array([10.0, 1, 1, 1])
     weights = near.weights * near.counts / (1 + (near.counts - 1) * 0.05)
@@ -51,6 +54,26 @@ def test_each_fit_is_a_logistic_regression_without_a_fold(seed: int) -> None:
     chance = 1 / (1 + np.exp(-near.design @ found[-1]))
     expected = (near.design.T * weights * chance * (1 - chance)) @ near.design + np.diag([0.01, 1, 1, 1])
     np.testing.assert_allclose(hessian, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(0, 0), (12, 1), (3, 9), (80, 0)])
+def test_labels_since_the_look_update_the_distribution_by_bayes_rule(right: int, wrong: int) -> None:
+    """Against the density before times the chance of these labels, on a fine grid."""
+    rng = np.random.default_rng(0)
+    near = draw_looks(rng, 4000)
+    counts = np.full(4000, 30.0)
+    shares = rng.binomial(30, rng.beta(18, 2, 4000)) / 30
+    near = replace(near, design=np.ones((4000, 1)), query=np.ones(1), later=shares, counts=counts)
+    found = later_accuracy.estimate_accuracy(near, 0.9, (right, wrong))
+    before = stats.beta(18, 2)
+    at = np.linspace(0.0005, 0.9995, 1000)
+    density = before.pdf(at) * at**right * (1 - at) ** wrong
+    below = np.cumsum(density) / density.sum()
+    starts = np.linspace(0, 0.1, 201)
+    ends = np.interp(starts, below, at), np.interp(starts + 0.9, below, at)
+    shortest = int(np.argmin(ends[1] - ends[0]))
+    assert found.value == pytest.approx(at @ density / density.sum(), abs=0.02)
+    assert (found.low, found.high) == pytest.approx((ends[0][shortest], ends[1][shortest]), abs=0.03)
 
 
 @given(st.integers(0, 1000))

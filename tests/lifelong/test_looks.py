@@ -100,6 +100,30 @@ def test_labels_are_cross_validated_once(tmp_path: Path, monkeypatch: pytest.Mon
             assert len(calls) == number
 
 
+def test_looking_back_shows_what_was_seen_then(tmp_path: Path) -> None:
+    with make_life(tmp_path / "life") as life:
+        x, y = draw_task(0, 40)
+        task, pool = life.task("one", classes=["no", "yes"]), x[30:]
+        task.observe(x[:3], ["no"] * 3)
+        life.learn(updates=2)
+        then = None
+        for n in range(3, 30):
+            if n == 12:
+                then = task._looks.look(task._learning(), pool)
+            task.observe(x[n : n + 1], y[n : n + 1])
+        life.learn(updates=5)  # on labels that came later: looking back must not see this
+        assert task._looks.look_back(task._learning(), 17, pool) == then
+        assert then is not None
+        assert (then.labels, then.covered) == (12, 1.0)
+        three = task._looks.look_back(task._learning(), 4, pool)
+        assert three is not None
+        assert (three.labels, three.covered) == (3, 0.5)
+        assert task._looks.look_back(task._learning(), 30, pool) is None
+        now = task._looks.look(task._learning(), pool)
+        right = task.table["right"]
+        assert now.count_since(then) == (right[12:].sum(), 18 - right[12:].sum())
+
+
 def test_only_random_labels_judge(tmp_path: Path) -> None:
     with make_life(tmp_path / "life") as life:
         x, y = draw_task(0, 30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class Look:
         progressive_count: number of these labels.
         cross_validated: accuracy on the task's own labels by cross-validation; NaN if not done.
         confidence: mean of the largest probability on unlabelled examples; NaN if there are none.
+        covered: share of the task's classes that have a label; NaN in a regression.
         later: accuracy, of the model as it stood at the look, on labels that came after it; NaN if none did.
         later_count: number of these labels. They must be drawn at random.
     """
@@ -46,8 +48,23 @@ class Look:
     progressive_count: int = 0
     cross_validated: float = math.nan
     confidence: float = math.nan
+    covered: float = math.nan
     later: float = math.nan
     later_count: int = 0
+
+    def count_since(self, earlier: Look) -> tuple[int, int]:
+        """Of the labels predicted since an earlier look at the same task: how many were right, and how many wrong.
+
+        >>> Look(20, 0.9, 20).count_since(Look(10, 0.8, 10))
+        (10, 0)
+        """
+        right = self.progressive_right - earlier.progressive_right
+        return right, self.progressive_count - earlier.progressive_count - right
+
+    @property
+    def progressive_right(self) -> int:
+        """How many labels were predicted right before they were learned from."""
+        return round(self.progressive * self.progressive_count) if self.progressive_count else 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +92,37 @@ class AcrossTasks:
     later: Float[np.ndarray, " looks"]
     later_counts: Float[np.ndarray, " looks"]
 
-    def estimate(self, look: Look, level: float = 0.9) -> Interval:
+    def estimate(self, look: Look, level: float = 0.9, earlier: Look | None = None) -> Interval:
         """The accuracy of the model as it stands at this look, with an interval that holds it for `level` of new tasks.
 
         With more labels than past tasks had, it is compared with these when they had most, and the trend is followed up
-        to twice that number. With fewer than nine past tasks near this number of labels all values are possible.
+        to twice that number. An earlier look, at a number of labels that past tasks had, makes this estimate better:
+        the labels of this task since then, each predicted before it was learned from, update what the earlier look
+        said. They bear on the lower end only, since the model may have become better on the way. This assumes that
+        labels do not make it worse.
+
+        With fewer than nine past tasks near this number of labels all values are possible.
 
         Args:
             look: at a task that has gone on so far; its outcome is not used.
             level: share of new tasks whose true accuracy the interval should hold.
+            earlier: a look at the same task with at most `most_labels`, for a task that has more of them.
         """
         if not 0 < level < 1:
             raise InputError(f"level must be between 0 and 1, got {level}")
         near = self._find_near(look)
         if near.weights.sum() < MIN_NEAR:
             return Interval(0.5, 0.0, 1.0) if self.measure == "accuracy" else Interval(1.0, 0.0, math.inf)
-        return estimate_accuracy(near, level) if self.measure == "accuracy" else estimate_error(near, level)
+        if self.measure == "error":
+            return estimate_error(near, level)
+        found = estimate_accuracy(near, level)
+        if earlier is None:
+            return found
+        updated = estimate_accuracy(self._find_near(earlier), level, look.count_since(earlier))
+        return Interval(updated.value, updated.low, max(updated.high, found.high))
 
     def _find_near(self, look: Look) -> NearLooks:
-        most = self._most_labels()
+        most = self.most_labels
         weights = self._weigh(min(look.labels, most))
         kept = weights > 0.02 * weights.max()
         shown = _read_features(self.measure, [look])[0]
@@ -104,7 +133,8 @@ class AcrossTasks:
         folds = self.tasks[kept] % MAX_FOLDS
         return NearLooks(design, query, self.later[kept], self.later_counts[kept], weights[kept], folds)
 
-    def _most_labels(self) -> int:
+    @functools.cached_property
+    def most_labels(self) -> int:
         """The largest number of labels at which enough past tasks have looks."""
         for labels in sorted(set(self.labels.tolist()), reverse=True):
             beyond = self.labels >= labels
@@ -168,4 +198,5 @@ def _read_features(measure: Measure, looks: Sequence[Look]) -> Float[np.ndarray,
     if measure == "error":
         return np.log(np.maximum(values, 1e-12))
     counts = np.array([(look.progressive_count, look.labels, CONFIDENCE_COUNT) for look in looks], float)
-    return np.asarray(logit((values * counts + 0.5) / (counts + 1)))
+    covered = [look.covered for look in looks]
+    return np.column_stack([logit((values * counts + 0.5) / (counts + 1)), covered])

@@ -23,7 +23,8 @@ PENALTY = 1.0  # of the ridge regression on standardised columns, in log-odds
 INTERCEPT_PENALTY = 0.01
 CORRELATION = 0.05  # of a task's later labels, when the regression weighs tasks with many against those with few
 MOST_LATER = 100  # labels; more of one task count as this many
-NEWTON_STEPS = 8
+NEWTON_STEPS = 30  # at most; about six are needed
+FACTORS = 0.5 ** np.arange(8)  # of a step of Newton's method, the best of which is taken
 SIZES = np.geomspace(1, 2000, 24)  # of s; before, all deviations of the accuracy, about 1/sqrt(s), are as likely
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # of a Gaussian, for the new task's b . z
 LEVELS = np.concatenate([np.linspace(0.5, 0.99, 50), [0.995, 0.999]])
@@ -31,7 +32,7 @@ EDGE = np.geomspace(1e-4, 0.1, 60)
 GRID = np.unique(np.concatenate([np.linspace(0, 1, 201), EDGE, 1 - EDGE]))  # of accuracies
 
 
-def estimate_accuracy(near: NearLooks, level: float) -> Interval:
+def estimate_accuracy(near: NearLooks, level: float, since: tuple[int, int] = (0, 0)) -> Interval:
     """The accuracy of the new task, with the shortest interval of its distribution.
 
     The level is raised where past tasks, each predicted without it, show that intervals would be too narrow
@@ -40,6 +41,7 @@ def estimate_accuracy(near: NearLooks, level: float) -> Interval:
     Args:
         near: looks at past tasks; `later` are accuracies.
         level: share of new tasks whose true accuracy the interval should hold.
+        since: labels of the new task that came after the look and were right, and that were wrong.
     """
     counts = np.maximum(np.round(np.minimum(near.counts, MOST_LATER)), 1)
     right = np.round(near.later * counts)
@@ -53,11 +55,14 @@ def estimate_accuracy(near: NearLooks, level: float) -> Interval:
     spread = math.sqrt(near.query @ np.linalg.solve(hessian, near.query))
     means = _inside(expit(coefficients[-1] @ near.query + spread * NODES))
     likely = chances > 1e-3 * chances.max()
-    mean_chances, size_chances = NODE_WEIGHTS / NODE_WEIGHTS.sum(), chances[likely] / chances[likely].sum()
-    sizes = SIZES[likely, None]
-    below = betainc(means[:, None, None] * sizes, (1 - means[:, None, None]) * sizes, GRID)
-    low, high = find_shortest(np.einsum("m,s,msg->g", mean_chances, size_chances, below), level)
-    return Interval(float(np.clip(mean_chances @ means, low, high)), low, high)
+    sizes, means = np.meshgrid(SIZES[likely], means)
+    a, b = means * sizes, (1 - means) * sizes
+    weights = np.outer(NODE_WEIGHTS, chances[likely]) * np.exp(betaln(a + since[0], b + since[1]) - betaln(a, b))
+    weights /= weights.sum()
+    a, b = a + since[0], b + since[1]
+    below = np.einsum("ms,msg->g", weights, betainc(a[..., None], b[..., None], GRID))
+    low, high = find_shortest(below, level)
+    return Interval(float(np.clip(np.sum(weights * a / (a + b)), low, high)), low, high)
 
 
 def fit_logistic_without_each_fold(
@@ -84,7 +89,13 @@ def fit_logistic_without_each_fold(
         slope = (inside * (shares - predicted)) @ design - penalty * coefficients
         curvature = inside * np.maximum(predicted * (1 - predicted), 1e-4)
         hessian = (design.T * curvature[:, None, :]) @ design + np.diag(penalty)
-        coefficients += np.clip(np.linalg.solve(hessian, slope[..., None])[..., 0], -2, 2)
+        step = np.linalg.solve(hessian, slope[..., None])[..., 0]
+        tried = coefficients + FACTORS[:, None, None] * step
+        odds = tried @ design.T
+        losses = np.sum(inside * (np.logaddexp(0, odds) - shares * odds), axis=-1) + 0.5 * tried**2 @ penalty
+        coefficients = tried[np.argmin(losses, axis=0), np.arange(len(inside))]
+        if np.abs(step).max() < 1e-6:
+            break
     return coefficients, hessian[-1]
 
 

@@ -67,6 +67,17 @@ class Looks:
             self._validated = version, learned, self._cross_validate(learning, learned, count)
         return self._look(learning, learned, count, self._validated[2], pool)
 
+    def look_back(self, learning: Learning, most: int, pool: np.ndarray | None = None) -> Look | None:
+        """What the task showed at the last look with at most so many labels; None if it is not over or not kept."""
+        kept = {count: name for count, name in self._kept.items() if count <= most}
+        if self._record.count <= most or not kept:
+            return None
+        count = max(kept)
+        learned = self._moments.load(learning, kept[count])
+        if learned is None:
+            return None
+        return self._look(learning, learned, count, self._cross_validate(learning, learned, count), pool)
+
     def judge(self, learning: Learning) -> list[Look]:
         """All looks, each judged by the random labels that came after it."""
         record, found = self._record, []
@@ -92,7 +103,9 @@ class Looks:
             if fact.random:
                 values.append(self._measure(progress.combine(fact.predicted)[None], label[None]))
             progress = progress.update(fact, label)[0]
-        confidence = math.nan
+        confidence, covered = math.nan, math.nan
+        if learning.classification:
+            covered = len(np.unique(record.y[:count])) / max(len(record.classes), 1)
         if pool is not None and len(pool) and learning.classification:
             predicted = self._combine(learning, learned, np.arange(count), pool, progress)
             confidence = float(predicted.max(axis=1).mean())
@@ -102,6 +115,7 @@ class Looks:
             progressive_count=len(values),
             cross_validated=cross_validated,
             confidence=confidence,
+            covered=covered,
         )
 
     def _cross_validate(self, learning: Learning, learned: Learned, count: int) -> float:

@@ -195,7 +195,10 @@ class Task:
         own, count = estimate_own(self.table, level, float(largest))
         found, past = self._home.past(), None
         if found.across is not None and self._home.learning is not None:
-            past = found.across.estimate(self._looks.look(self._learning(), pool), level)
+            look = self._looks.look(self._learning(), pool)
+            past = found.across.estimate(
+                look, level, self._looks.look_back(self._learning(), found.across.most_labels, pool)
+            )
         return Estimate(self._home.setup.measure, level, count, own, past, found.tasks)
 
     def advise(
