@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from anyshot.learners.factorise import decompose, solve_positive
-from anyshot.shots import Shots
+from anyshot.learners.learner import Drawn
+from anyshot.shots import Episodes, Shots
 from tests.support.learners import INPUT, build
 
 SIZES = (2, 3, 5, 5)
@@ -50,9 +51,13 @@ def test_learners_give_lapack_one_matrix_at_a_time(name: str, labels: jnp.dtype)
     state = learner.init(jax.random.key(0))
     tasks = Shots(jnp.zeros((7, 2, *INPUT.shape), INPUT.dtype), jnp.zeros((7, 2), labels), jnp.zeros(7, jnp.int32))
     predict = eqx.filter_jit(eqx.filter_vmap(learner.predict, in_axes=(None, 0, 0)))
-    program = predict.lower(state, tasks, jnp.zeros((7, 2, *INPUT.shape), INPUT.dtype)).as_text()
-    calls = [line for line in program.splitlines() if "@lapack" in line]
-    assert calls
-    for line in calls:
-        for shape in re.findall(r"tensor<([0-9x]*)x[fi]\d+>", line.rsplit(":", 1)[1]):
-            assert shape.count("x") <= 1, line  # two dimensions at most, so no batch
+    programs = [predict.lower(state, tasks, tasks.x)]
+    if "episodes" in learner.wants:
+        drawn = Drawn(episodes=Episodes(tasks, tasks))
+        programs.append(eqx.filter_jit(learner.update).lower(state, drawn, jax.random.key(1)))
+    for program in programs:
+        calls = [line for line in program.as_text().splitlines() if "@lapack" in line]
+        assert calls
+        for line in calls:
+            for shape in re.findall(r"tensor<([0-9x]*)x[fi]\d+>", line.rsplit(":", 1)[1]):
+                assert shape.count("x") <= 1, line  # two dimensions at most, so no batch

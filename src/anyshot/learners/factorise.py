@@ -1,4 +1,4 @@
-"""Eigenvalues and solutions of symmetric systems, by LAPACK on a CPU one matrix after another.
+"""Eigenvalues, solutions of symmetric systems, and products; LAPACK gets one matrix after another on a CPU.
 
 Given several matrices, jaxlib shares them among the threads that run the program, and the thread that asked waits for
 the others. If all of them wait like this, as two devices did in one program, it hangs for ever. So `jax.vmap` of these
@@ -23,7 +23,10 @@ def _one_after_another(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def batch(size: int, batched: list[bool], *arrays: Array) -> tuple[Any, Any]:
         given = [a if each else jnp.broadcast_to(a, (size, *a.shape)) for a, each in zip(arrays, batched, strict=True)]
-        loop: Callable[..., Any] = lambda *all_: lax.map(lambda one: single(*one), all_)  # noqa: E731
+
+        def loop(*all_: Array) -> Any:
+            return lax.map(lambda one: single(*one), all_)
+
         found = lax.platform_dependent(*given, cpu=loop, default=jax.vmap(function))
         return found, jax.tree.map(lambda _: True, found)
 
@@ -51,8 +54,9 @@ def solve_positive(matrix: Matrix, right: Float[Array, "m outputs"]) -> Float[Ar
     >>> print(solve_positive(jnp.diag(jnp.array([2.0, 4.0])), jnp.ones((2, 1)))[:, 0])
     [0.5  0.25]
     """
+    return lax.custom_linear_solve(lambda x: matmul(matrix, x), right, lambda _, b: _solve(matrix, b), symmetric=True)
 
-    def times(x: Array) -> Array:
-        return jnp.matmul(matrix, x, precision=lax.Precision.HIGHEST)
 
-    return lax.custom_linear_solve(times, right, lambda _, b: _solve(matrix, b), symmetric=True)
+def matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    """The product of two matrices, with all digits."""
+    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)  # a GPU would round the factors to 10 bits

@@ -21,7 +21,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Integer
 
-from anyshot.learners.factorise import decompose
+from anyshot.learners.factorise import decompose, matmul
 from anyshot.learners.newton import Basis, Matrix, Objective, minimise
 
 
@@ -137,8 +137,3 @@ def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge:
     # By eigenvalues: in float32 Cholesky's method gives NaN if the largest is ten million times the ridge.
     values, vectors = decompose(matrix)
     return matmul(vectors, matmul(vectors.T, right) / (jnp.maximum(values, 0) + ridge)[:, None])
-
-
-def matmul(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
-    """The product of two matrices, with all digits."""
-    return jnp.matmul(a, b, precision=lax.Precision.HIGHEST)  # a GPU would round the factors to 10 bits

@@ -10,9 +10,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.learners.factorise import solve_positive
+from anyshot.learners.factorise import matmul, solve_positive
 from anyshot.learners.learner import Drawn, Want, wanted
-from anyshot.learners.linear import matmul
 from anyshot.learners.network_learner import Hyperparameters, ModelState, NetworkLearner
 from anyshot.limits import check_whole
 from anyshot.networks.layers import leaky_relu
