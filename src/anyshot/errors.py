@@ -18,9 +18,9 @@ class DivergedError(RunError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind if it says nothing.
+    """The first line of what an error says, without a full stop, or its kind if it says nothing.
 
-    >>> first_line(ValueError("too large")), first_line(KeyError())
-    ('too large', 'KeyError')
+    >>> first_line(ValueError("It is too large.")), first_line(KeyError())
+    ('It is too large', 'KeyError')
     """
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")

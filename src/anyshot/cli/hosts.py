@@ -48,7 +48,7 @@ def join_hosts(hosts: str | tuple[str, int, int], say: Callable[[str], None]) ->
     if failed:
         given = hosts if isinstance(hosts, str) else " ".join(map(str, hosts))
         hint = "; auto is for processes that Slurm or Open MPI has started, else give HOST:PORT COUNT NUMBER"
-        why = first_line(failed[0]).rstrip(".")
+        why = first_line(failed[0])
         raise InputError(
             f"--hosts is {given}, but JAX cannot join the hosts ({why})" + hint * (given == "auto")
         ) from failed[0]

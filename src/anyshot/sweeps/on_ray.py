@@ -102,9 +102,7 @@ class RayPool:
             ready, _ = ray.wait(list(self._legs), num_returns=1, timeout=seconds)
             return [self._take(one) for one in ready]
         except (ConnectionError, ray.exceptions.RaySystemError, ray.exceptions.GetTimeoutError) as error:
-            raise RunError(
-                f"the Ray cluster {self.address} was lost ({first_line(error).rstrip('.')}); {AGAIN}"
-            ) from error
+            raise RunError(f"the Ray cluster {self.address} was lost ({first_line(error)}); {AGAIN}") from error
 
     def stop(self) -> None:
         """Ask all to save and end."""
@@ -143,7 +141,7 @@ class RayPool:
             return Ended(leg, "stopped", "it was asked to stop")
         except ray.exceptions.RayError as error:  # its nodes were lost again and again, or it ran out of memory
             raised = isinstance(error, ray.exceptions.RayTaskError)
-            return Ended(leg, "failed", _last_line(error) if raised else first_line(error).rstrip("."))
+            return Ended(leg, "failed", _last_line(error) if raised else first_line(error))
 
 
 def _run_order(line: str) -> tuple[str, str, str]:
@@ -164,7 +162,7 @@ def _connect(address: str) -> None:
         ray.init(address, log_to_driver=False, logging_level="warning")
     except (ConnectionError, RuntimeError, TimeoutError) as error:
         raise InputError(
-            f"--on is {address}, but there is no Ray cluster to join ({first_line(error).rstrip('.')}); {START}"
+            f"--on is {address}, but there is no Ray cluster to join ({first_line(error)}); {START}"
         ) from error
 
 
