@@ -176,10 +176,10 @@ def test_the_usual_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "anyshot" in str(store.cache_folder())
 
 
-def test_a_file_without_mirrors_says_in_three_lines_what_to_do() -> None:
+def test_a_file_without_mirrors_says_in_one_line_what_to_do() -> None:
+    """The command line would show a line break as its escape."""
     with pytest.raises(DataError) as caught:
-        fetch(describe(bytes=9_912_422, how_to_get="Ask\n  A. Author."))
-    what, whom, where = str(caught.value).splitlines()
-    assert "data.bin of set (9.9 MB)" in what
-    assert whom == "Ask A. Author."
-    assert "data.bin into $ANYSHOT_DATA/set" in where
+        fetch(describe(bytes=9_912_422, how_to_get="ask\n  A. Author and"))
+    (said,) = str(caught.value).splitlines()
+    assert "data.bin of set (9.9 MB)" in said
+    assert "; ask A. Author and put data.bin into $ANYSHOT_DATA/set" in said

@@ -32,7 +32,7 @@ class DataFile:
         inside: what the content is: "file", "gzip" or "zip", see `content_sha256`.
         urls: mirrors, tried in turn; none if the file may not be redistributed.
         also: other paths under `$ANYSHOT_DATA`; for "gzip", a path without `.gz` is the uncompressed file.
-        how_to_get: for a file without urls: what to get, and from whom.
+        how_to_get: for a file without urls: what to get, and from whom; where to put it follows.
     """
 
     folder: str
@@ -152,11 +152,12 @@ def fetch(file: DataFile, *, attempts: int = 3, timeout: float = 30.0, wait: flo
 
 
 def explain_missing(files: Sequence[DataFile]) -> DataError:
-    """For files of one folder that have no mirror: what to get, from whom, and where to put it, in three lines."""
+    """For files of one folder that have no mirror: what to get, from whom, and where to put it."""
     names, size = ", ".join(file.name for file in files), format_bytes(sum(file.bytes for file in files))
+    how = " ".join(files[0].how_to_get.split()) or "ask its owners for it, and"
     return DataError(
         f"{names} of {files[0].folder} ({size}) {'is' if len(files) == 1 else 'are'} missing and may not be "
-        f"redistributed\n{' '.join(files[0].how_to_get.split()) or 'ask its owners for it'}\n{_where_to_put(*files)}"
+        f"redistributed; {how} {_where_to_put(*files)}"
     )
 
 
