@@ -132,15 +132,12 @@ def judge(lived: pd.DataFrame, target: float) -> Iterator[dict[str, Any]]:
 
 def print_table() -> None:
     results = pd.DataFrame([json.loads(line) for line in OUT.read_text().splitlines()])
+    every = []
     for kind, of_kind in results.groupby("kind"):
         target = TARGETS[str(kind)]
         judged = pd.DataFrame([one for _, lived in of_kind.groupby("seed") for one in judge(lived, target)])
-        print(f"{kind}: {len(of_kind)} tasks, {len(judged)} of them with past tasks; 90 % intervals")
-        held, width = of_kind["own held"].mean(), of_kind["own width"].mean()
-        print(f"  from own labels: {held:.1%} hold at all looks, width {width:.2f}")
-        for count in LOOKS:
-            holds, widths = zip(*judged[str(count)], strict=True)
-            print(f"  from past tasks, {count} labels: {np.mean(holds):.1%} hold, width {np.mean(widths):.2f}")
+        every.append(judged)
+        print_intervals(str(kind), of_kind, judged)
         stops = judged[judged["stop"].notna()]
         if len(stops):
             at, accuracy = np.array(stops["stop"].tolist()).T
@@ -149,6 +146,16 @@ def print_table() -> None:
             )
             beyond = (at - stops["reached"]).dropna()
             print(f"  {beyond.mean():.1f} labels (median {beyond.median():.0f}) beyond the first moment at the target")
+    print_intervals("all kinds", results, pd.concat(every))
+
+
+def print_intervals(kind: str, lived: pd.DataFrame, judged: pd.DataFrame) -> None:
+    print(f"{kind}: {len(lived)} tasks, {len(judged)} of them with past tasks; 90 % intervals")
+    held, width = lived["own held"].mean(), lived["own width"].mean()
+    print(f"  from own labels: {held:.1%} hold at all looks, width {width:.2f}")
+    for count in LOOKS:
+        holds, widths = zip(*judged[str(count)], strict=True)
+        print(f"  from past tasks, {count} labels: {np.mean(holds):.1%} hold, width {np.mean(widths):.2f}")
 
 
 def main() -> None:
