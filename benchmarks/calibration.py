@@ -30,7 +30,7 @@ from anyshot.lifelong.looks import from_json, to_json
 OUT = Path(__file__).parent / "out" / "calibration.jsonl"
 MOST, FIRST, LOOKS = 60, 20, (5, 10, 20, 30)
 ASKED = (*range(11), *range(12, MOST + 1, 2))  # labels at which advice is asked
-TARGETS = {"digit-pairs": 0.9, "looks": 0.7, "tabular": 0.8}  # within reach of 30 labels for some tasks
+TARGETS = {"digit-pairs": 0.9, "looks": 0.7, "tabular": 0.8}  # within reach for some tasks
 MLP: dict[str, Any] = {"network": {"kind": "mlp", "hidden": [64]}}
 
 

@@ -174,6 +174,8 @@ def test_far_from_any_look_everything_is_possible() -> None:
     assert across is not None
     found = across.estimate(Look(0))
     assert (found.low, found.high) == (0, 1)
+    there = across.estimate(Look(200, 0.9, 200))
+    assert across.estimate(Look(200, 0.9, 200), earlier=Look(0)) == there  # nothing is known about a look at 0 labels
 
 
 def test_looks_of_one_task_count_as_one_task() -> None:

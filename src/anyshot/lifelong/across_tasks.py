@@ -118,7 +118,10 @@ class AcrossTasks:
         found = estimate_accuracy(near, level)
         if earlier is None:
             return found
-        updated = estimate_accuracy(self._find_near(earlier), level, look.count_since(earlier))
+        near_earlier = self._find_near(earlier)
+        if near_earlier.weights.sum() < MIN_NEAR:
+            return found
+        updated = estimate_accuracy(near_earlier, level, look.count_since(earlier))
         return Interval(updated.value, updated.low, max(updated.high, found.high))
 
     def _find_near(self, look: Look) -> NearLooks:

@@ -195,10 +195,10 @@ class Task:
         own, count = estimate_own(self.table, level, float(largest))
         found, past = self._home.past(), None
         if found.across is not None and self._home.learning is not None:
-            look = self._looks.look(self._learning(), pool)
-            past = found.across.estimate(
-                look, level, self._looks.look_back(self._learning(), found.across.most_labels, pool)
-            )
+            learning, earlier = self._learning(), None
+            if learning.classification:
+                earlier = self._looks.look_back(learning, found.across.most_labels, pool)
+            past = found.across.estimate(self._looks.look(learning, pool), level, earlier)
         return Estimate(self._home.setup.measure, level, count, own, past, found.tasks)
 
     def advise(
