@@ -3,7 +3,7 @@
     python -m benchmarks.ablation rainbow-digits 10 3     # the preset, the first seed, and how many seeds
     python -m benchmarks.ablation table                   # the table of all results so far, paired by seed
 
-Each variant leaves out one expert, or one way of learning weights. Results are JSON lines in benchmarks/out. What is
+Each variant leaves out experts, or the learning of their powers. Results are JSON lines in benchmarks/out. What is
 there already is not run again.
 """
 
@@ -25,13 +25,13 @@ import pandas as pd
 from scipy import stats  # type: ignore[import-untyped]
 
 import anyshot
-from anyshot.learners.anyshot import Anyshot
-from anyshot.learners.mixture import Weights
+from anyshot.learners.anyshot import FIRST, Anyshot
+from anyshot.learners.pool import Powers
 from anyshot.runs.records import OnlineSummary
 
 OUT = Path(__file__).parent / "out" / "ablation.jsonl"
 SETTINGS = {"rainbow-digits": {"protocol.threshold": 0.7}}
-NONE = -40.0  # the logarithm of the weight of an expert that is left out
+NONE = -40.0  # the logarithm of the power of an expert that is left out
 
 
 class Ablated(Anyshot):
@@ -39,44 +39,43 @@ class Ablated(Anyshot):
 
     Attributes:
         without: the experts that are left out.
-        learns_prior: whether the weights to start a task with are learned from tasks.
-        weighs: whether the weights follow the labels of a task.
+        learns: whether the powers are learned.
+        mean: whether the pool is the mean of the probabilities, weighed by the powers, instead of their product.
     """
 
     without: tuple[int, ...] = eqx.field(static=True, default=())
-    learns_prior: bool = eqx.field(static=True, default=True)
-    weighs: bool = eqx.field(static=True, default=True)
+    learns: bool = eqx.field(static=True, default=True)
+    mean: bool = eqx.field(static=True, default=False)
 
     def init(self, key: Any) -> Any:
-        """As always, but for the weights."""
+        """As always, but for the powers."""
         state = super().init(key)
-        return self._start(state, state.log_prior)
+        left_out = jnp.isin(jnp.arange(len(FIRST)), jnp.asarray(self.without, jnp.int32))
+        log = jnp.where(left_out, NONE, state.powers.log)
+        return dataclasses.replace(state, powers=Powers(log, state.powers.count))
 
     def observe(self, state: Any, expected: Any, arrived: Any) -> Any:
-        """Weigh the experts, if wanted."""
-        return super().observe(state, expected, arrived) if self.weighs else state
+        """Learn the powers, if wanted."""
+        return super().observe(state, expected, arrived) if self.learns else state
 
-    def end_task(self, state: Any) -> Any:
-        """Learn the weights to start with, if wanted."""
-        ended = super().end_task(state)
-        return self._start(ended, ended.log_prior if self.learns_prior else state.log_prior)
-
-    def _start(self, state: Any, log_prior: Any) -> Any:
-        left_out = jnp.isin(jnp.arange(len(log_prior)), jnp.asarray(self.without, jnp.int32))
-        log_prior = jax.nn.log_softmax(jnp.where(left_out, NONE, log_prior))
-        return dataclasses.replace(state, log_prior=log_prior, weights=Weights.start(log_prior))
+    def combine(self, state: Any, support: Any, expected: Any) -> Any:
+        """The pool, or the mean."""
+        if not self.mean:
+            return super().combine(state, support, expected)
+        weights = jnp.log(state.powers.at(support.count))
+        return jax.nn.logsumexp(expected + jax.nn.log_softmax(weights)[:, None], axis=1)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "anyshot": {},
     "without FTML-VS": {"without": (0,)},
     "without ridge-head": {"without": (1,)},
-    "without linear, 1": {"without": (2,)},
-    "without linear, 0.1": {"without": (3,)},
-    "without both linear": {"without": (2, 3)},
-    "both linear alone": {"without": (0, 1)},
-    "first weights not learned over tasks": {"learns_prior": False},
-    "weights not learned in a task": {"weighs": False},
+    "without the kernel": {"without": (2,)},
+    "FTML-VS alone": {"without": (1, 2)},
+    "ridge-head alone": {"without": (0, 2)},
+    "the kernel alone": {"without": (0, 1)},
+    "powers not learned": {"learns": False},
+    "mean of probabilities": {"learns": False, "mean": True},
 }
 
 

@@ -1,4 +1,4 @@
-"""The learner `anyshot`: its experts, and its weights in the online loop against a replay in NumPy."""
+"""The learner `anyshot`: its experts, and its powers in the online loop against a replay in NumPy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
 
 from anyshot import Shots
-from anyshot.learners.anyshot import FIRST, REGULARISATION
-from anyshot.lifelong.progress import Fact, Progress
+from anyshot.learners.anyshot import FIRST
+from anyshot.learners.pool import COUNTS, RATE, STEEPEST, UNIFORM_SHARE
 from anyshot.online import Stream
+from tests.support.kernels import centred, gaussian
 from tests.support.learners import INPUT, M, N, build, some
 from tests.support.online_cases import RUN, START, Case, counted, run, started, stream_of
 from tests.support.refusals import assert_refused
@@ -25,88 +27,138 @@ SMALL = (("features", 4), ("learning_rate", 0.03))
 
 
 def plain_experts(learner: Any, state: Any, x: np.ndarray, y: np.ndarray, query: np.ndarray) -> np.ndarray:
-    """What each expert predicts: the linear ones by scikit-learn. Probabilities, or targets."""
+    """What each expert predicts: the kernel by scikit-learn. Probabilities, or targets."""
     most, outputs = learner.spec.problem.max_shots, learner.spec.problem.outputs
     none = Shots(jnp.zeros((1, 4)), jnp.zeros((1, *y.shape[1:]), y.dtype), jnp.zeros((), jnp.int32))
     last = Shots.of(x[-most:], y[-most:]) if len(x) else none
     every = Shots.of(x, y) if len(x) else none
-    of_ftml = learner.ftml.predict(state.ftml, last, jnp.asarray(query))
-    of_head = learner.head.predict(state.head, every, jnp.asarray(query))
-    if not learner.spec.problem.classification:
-        own = [
-            Ridge(alpha=r).fit(x, y).predict(query) if len(x) else np.zeros((len(query), outputs))
-            for r in REGULARISATION
-        ]
-        return np.stack([of_ftml, of_head, *own], axis=1)
-    return np.stack(
-        [jax.nn.softmax(of_ftml), jax.nn.softmax(of_head)]
-        + [plain_scratch(x, y, query, outputs, 1 / r) for r in REGULARISATION],
-        axis=1,
-    )
+    learned = [
+        learner.ftml.predict(state.ftml, last, jnp.asarray(query)),
+        learner.head.predict(state.head, every, jnp.asarray(query)),
+    ]
+    if learner.spec.problem.classification:
+        return np.stack([*map(jax.nn.softmax, learned), plain_kernel(x, y, query, outputs)], axis=1)
+    own = np.zeros((len(query), outputs))
+    if len(x):
+        kernel, middle = gaussian(x), y.mean(axis=0)
+        of_rows = KernelRidge(alpha=0.003, kernel="precomputed").fit(centred(kernel(x), kernel(x)), y - middle)
+        own = of_rows.predict(centred(kernel(query, x), kernel(x))) + middle
+    return np.stack([*learned, own], axis=1)
 
 
-def plain_scratch(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int, strength: float) -> np.ndarray:
-    """Logistic regression; a class without a label has probability 1 / (n + K)."""
+def plain_kernel(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int) -> np.ndarray:
+    """Logistic regression with a Gaussian kernel; a class without a label has probability 1 / (n + K)."""
     seen = np.unique(y)
     found = np.full((len(query), classes), 1 / (len(y) + classes))
     rest = 1 - (classes - len(seen)) / (len(y) + classes)
     if len(seen) == 1:
         found[:, seen] = rest
     elif len(seen) > 1:
-        found[:, seen] = rest * LogisticRegression(C=strength, tol=1e-10, max_iter=5000).fit(x, y).predict_proba(query)
+        kernel = gaussian(x)
+        values, vectors = np.linalg.eigh(kernel(x))
+        root, vectors = np.sqrt(values[values > 1e-9]), vectors[:, values > 1e-9]
+        strength = (2 if len(seen) == 2 else 1) / 0.003
+        plain = LogisticRegression(C=strength, solver="newton-cg", tol=1e-9, max_iter=5000).fit(vectors * root, y)
+        found[:, seen] = rest * plain.predict_proba(kernel(query, x) @ vectors / root)
     return found
 
 
+class PlainPool:
+    """The pool in NumPy: the powers for each number of labels, and the squared errors of a regression."""
+
+    def __init__(self, classification: bool) -> None:
+        self.classification = classification
+        self.powers = np.tile(FIRST, (COUNTS, 1))
+        self.start()
+
+    def start(self) -> None:
+        """A task begins."""
+        self.count, self.squares, self.errors = 0, np.ones(len(FIRST)), 1
+
+    def now(self) -> np.ndarray:
+        """v, a view."""
+        found: np.ndarray = self.powers[int(np.log2(self.count + 1))]
+        return found
+
+    def combine(self, predicted: np.ndarray) -> np.ndarray:
+        """Probabilities, or a target, of one input."""
+        if self.classification:
+            product = np.prod(smooth(predicted) ** self.now()[:, None], axis=0)
+            return np.asarray(product / product.sum())
+        precisions = self.now() * self.errors / self.squares
+        return np.asarray(precisions @ predicted / precisions.sum())
+
+    def follow(self, predicted: np.ndarray, y: Any) -> None:
+        """A label arrives."""
+        pooled = self.combine(predicted)
+        if self.classification:
+            logs = np.log(smooth(predicted))
+            slope = logs @ pooled - logs[:, int(y)]
+        else:
+            precision, y = self.errors / self.squares, np.reshape(y, -1)
+            far = y - pooled
+            slope = precision * (far @ far / 2 - (predicted - pooled) @ far - len(y) / 2 / (self.now() @ precision))
+            self.squares = self.squares + np.sum((predicted - y) ** 2, axis=1)
+            self.errors += len(y)
+        self.now()[:] *= np.exp(-RATE * np.clip(slope, -STEEPEST, STEEPEST))
+        self.count += 1
+
+
+def smooth(probabilities: np.ndarray) -> np.ndarray:
+    return (1 - UNIFORM_SHARE) * probabilities + UNIFORM_SHARE / probabilities.shape[-1]
+
+
 @pytest.mark.parametrize("tasks", [classification, pytest.param(regression, marks=pytest.mark.slow)])
-def test_the_loop_weighs_the_experts_by_labels_they_have_not_seen(tasks: Any) -> None:
+def test_the_loop_pools_experts_by_labels_they_have_not_seen(tasks: Any) -> None:
     """A replay, round by round, with the states that the loop had before it learned from the labels."""
     case = Case("anyshot", tasks, (("advance", False),), SMALL)
     loop, stream = case.loop(), stream_of(case)
     learner = loop.learner
     state = started(loop, stream, START)
-    progress, prior, held, rounds = None, np.array(FIRST), 0, 0
+    pool, held, rounds, new = PlainPool(case.is_classification), 0, 0, True
     while int(state.position) < stream.positions:
         position = int(state.position)
         x, y = (np.asarray(part) for part in stream.tasks.look_up(stream.train_rows[position]))
-        if progress is None:
-            progress, held = Progress.start(prior.tolist(), classification=case.is_classification), 0
+        if new:
+            pool.start()
+            held = 0
         else:
             arrived = slice(held, min(held + 2, int(stream.capacities[position])))
-            facts = plain_experts(learner, state.learner, x[:held], y[:held], x[arrived])
-            progress = progress.follow([Fact(fact) for fact in facts], y[arrived])
+            predicted = plain_experts(learner, state.learner, x[:held], y[:held], x[arrived])
+            for one, label in zip(predicted, y[arrived], strict=True):
+                pool.follow(one, label)
             held = arrived.stop
         state, records, _ = run(loop, stream, state, RUN, counted(1), str(case))
-        loss = plain_loss(learner, state.learner, progress, stream, position, (x[:held], y[:held]))
-        np.testing.assert_allclose(records.loss[0], loss, atol=2e-5)
-        if bool(records.ended[0]):
-            prior, progress = np.exp(state.learner.log_prior), None
-            np.testing.assert_array_equal(state.learner.weights.log, state.learner.log_prior)
-        else:
-            np.testing.assert_allclose(np.exp(state.learner.weights.log), progress.mixture.weights, atol=2e-5)
+        loss = plain_loss(learner, state.learner, pool, stream, position, (x[:held], y[:held]))
+        np.testing.assert_allclose(records.loss[0], loss, atol=5e-5)
+        np.testing.assert_allclose(np.exp(state.learner.powers.log), pool.powers, atol=2e-5)
+        new = bool(records.ended[0])
+        assert int(state.learner.powers.count) == (0 if new else pool.count)
         rounds += 1
     assert rounds > 2 * stream.positions
-    assert np.abs(prior - FIRST).max() > 0.005  # something was learned about the experts
+    assert np.abs(pool.powers - FIRST).max() > 0.05  # something was learned about the experts
 
 
-def plain_loss(learner: Any, state: Any, progress: Progress, stream: Stream, position: int, held: Any) -> float:
+def plain_loss(learner: Any, state: Any, pool: PlainPool, stream: Stream, position: int, held: Any) -> float:
     x, y = (np.asarray(part) for part in stream.test_set(jnp.asarray(position)))
-    mixed = np.array([progress.combine(one) for one in plain_experts(learner, state, *held, x)])
+    pooled = np.array([pool.combine(one) for one in plain_experts(learner, state, *held, x)])
     if learner.spec.problem.classification:
-        return float(-np.log(mixed[np.arange(len(y)), y]).mean())
-    return float(np.mean([learner.spec.loss(jnp.asarray(a), jnp.asarray(b)) for a, b in zip(mixed, y, strict=True)]))
+        return float(-np.log(pooled[np.arange(len(y)), y]).mean())
+    return float(np.mean([learner.spec.loss(jnp.asarray(a), jnp.asarray(b)) for a, b in zip(pooled, y, strict=True)]))
 
 
-def test_labels_that_were_not_observed_have_the_first_weights() -> None:
+def test_predictions_have_the_powers_of_their_number_of_labels() -> None:
     learner: Any = build("anyshot", features=2)
     state = learner.init(jax.random.key(0))
     observed = learner.observe(state, learner.expect(state, some(0, size=M), some(2, 1).x), some(2, 1))
-    assert int(observed.weights.count) == 2
-    assert not np.allclose(observed.weights.log, observed.log_prior)
-    two, three = some(2, 1, size=M + 2), some(3, 1, size=M + 2)
-    for shots, log_weights in ((two, observed.weights.log), (three, observed.log_prior)):
-        by_expert = np.exp(learner.expect(observed, shots, three.x))
-        by_hand = np.tensordot(by_expert, np.exp(log_weights), axes=(1, 0))
-        np.testing.assert_allclose(jnp.exp(learner.predict(observed, shots, three.x)), by_hand, atol=1e-12)
+    assert int(observed.powers.count) == 2
+    assert not np.allclose(observed.powers.log[:2], state.powers.log[:2])
+    for shots in (some(0, size=M), some(2, 1, size=M + 2), some(3, 1, size=M + 2)):
+        by_expert = np.exp(learner.expect(observed, shots, some(3, 1).x))
+        powers = np.exp(observed.powers.log)[int(np.log2(int(shots.count) + 1))]
+        product = np.prod(smooth(by_expert) ** powers[:, None], axis=1)
+        by_hand = product / product.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(jnp.exp(learner.predict(observed, shots, some(3, 1).x)), by_hand, atol=1e-12)
 
 
 def test_arguments_that_make_no_sense_are_refused() -> None:

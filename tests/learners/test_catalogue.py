@@ -36,6 +36,7 @@ OWN = {
     "protonet": COMMON | {"embedding", "remembered"},
     "ridge-head": COMMON | {"features"},
     "scratch": {"regularisation"},
+    "scratch-kernel": {"regularisation"},
     "scratch-network": {"training_steps", "training_rate"},
     **dict.fromkeys(RULED, OF_FTML),
 }

@@ -1,4 +1,4 @@
-"""The learner `anyshot`: what was learned from all tasks, beside linear models on the labels of the task alone."""
+"""The learner `anyshot`: what was learned from all tasks, pooled with a model of the labels of the task alone."""
 
 from __future__ import annotations
 
@@ -14,18 +14,15 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.learners.ftml import FTML, MOST_INNER_STEPS, FTMLHyperparameters, check_batching
 from anyshot.learners.learner import Drawn, Want
-from anyshot.learners.linear import fit_logistic, fit_ridge
-from anyshot.learners.mixture import Errors, Weights, class_losses, learn_prior
 from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
+from anyshot.learners.pool import Errors, Powers, class_loss, pool_classes, pool_targets, target_loss
 from anyshot.learners.ridge_head import MOST_FEATURES, RidgeHead, RidgeHeadHyperparameters
-from anyshot.learners.scratch import count_classes, flatten, with_missing_classes
+from anyshot.learners.scratch import ScratchKernel, ScratchKernelHyperparameters
 from anyshot.limits import check_whole
 from anyshot.rates import Scaled
 from anyshot.shots import Shots
 
-REGULARISATION = (1.0, 0.1)  # of the linear models: for noisy labels, and for those with little noise
-# FTML-VS, ridge-head, and the linear models: their weights before anything was learned.
-FIRST = (0.05, 0.05, 0.3, 0.6)
+FIRST = (0.4, 0.4, 0.4)  # the powers of FTML-VS, ridge-head and the kernel before anything was learned
 KL = 1e-4  # the weight of meta-regularisation, as in the presets
 
 
@@ -61,33 +58,25 @@ class AnyshotState(eqx.Module):
     Attributes:
         ftml: the state of FTML-VS.
         head: the state of ridge-head.
-        log_prior: the logarithms of the experts' weights at the start of a task.
-        weights: the experts' weights in the current task.
+        powers: of the experts in the pool.
         errors: the experts' squared errors in the current task. Not used for classes.
     """
 
     ftml: PyTree[Any]
     head: PyTree[Any]
-    log_prior: Float[Array, " experts"]
-    weights: Weights
+    powers: Powers
     errors: Errors
 
 
 class Anyshot(NetworkLearner):
-    """A mixture of four experts, weighed by how well they predicted the labels of the task before seeing them.
+    """A logarithmic pool of three experts, with powers learned from what they predicted of labels before seeing them.
 
     1. FTML-VS, adapted to the last M labels of the task.
     2. `ridge-head`: ridge regression on learned features, with a learned prior mean, on all labels of the task.
-    3. and 4. Logistic regression on the inputs (in a regression, ridge regression), strongly and weakly regularised, on
-       all labels of the task. They learn nothing from other tasks.
+    3. `scratch-kernel`: a Gaussian kernel, on all labels of the task. It learns nothing from other tasks.
 
-    When labels of the current task arrive, each expert predicts them before they are learned from, and the experts'
-    weights follow by exponential weights with fixed share. With p_i the probability that expert i gives to a label, the
-    prediction is Σ w_i p_i. After n labels of a task, its loss is at most ln(1/w_i) + (1 - w_i) ln n above that of
-    expert i, with w_i the weight at the start of the task (see `anyshot.learners.mixture`). These first weights are
-    learned from what the experts' first predictions were worth in earlier tasks.
-
-    A task whose labels were not observed, offline for instance, has the first weights.
+    When labels of the current task arrive, each expert predicts them before they are learned from, and the powers
+    follow (`anyshot.learners.pool` has the rule and its bound).
     """
 
     hyperparameters: ClassVar[type[AnyshotHyperparameters]] = AnyshotHyperparameters
@@ -116,6 +105,11 @@ class Anyshot(NetworkLearner):
         return RidgeHead(self.spec, hyper)
 
     @property
+    def kernel(self) -> ScratchKernel:
+        """The third expert."""
+        return ScratchKernel(self.spec, ScratchKernelHyperparameters())
+
+    @property
     def inner_steps(self) -> int:
         """The gradient steps of FTML-VS."""
         return self.hyper.adaptation_steps
@@ -133,14 +127,8 @@ class Anyshot(NetworkLearner):
     def init(self, key: Key[Array, ""]) -> AnyshotState:
         """Random weights of both networks."""
         of_ftml, of_head = jax.random.split(key)
-        log_prior = jnp.log(jnp.asarray(FIRST))
-        return AnyshotState(
-            self.ftml.init(of_ftml),
-            self.head.init(of_head),
-            log_prior,
-            Weights.start(log_prior),
-            Errors.start(len(FIRST)),
-        )
+        powers, errors = Powers.start(jnp.asarray(FIRST)), Errors.start(len(FIRST))
+        return AnyshotState(self.ftml.init(of_ftml), self.head.init(of_head), powers, errors)
 
     def update(
         self, state: AnyshotState, drawn: Drawn, key: Key[Array, ""]
@@ -153,54 +141,43 @@ class Anyshot(NetworkLearner):
         return dataclasses.replace(state, ftml=ftml, head=head), metrics
 
     def observe(self, state: AnyshotState, expected: Float[Array, "n experts outputs"], arrived: Shots) -> AnyshotState:
-        """Weigh the experts by what they had predicted of the labels that have arrived."""
-        present, errors = arrived.present(), state.errors
-        arrived = arrived.without_padding_content()
+        """Learn the powers from what the experts had predicted of the labels that have arrived."""
+        present, arrived = arrived.present(), arrived.without_padding_content()
         if self.spec.problem.classification:
-            losses = class_losses(expected, arrived.y)
-        else:
-            targets = arrived.y.reshape(arrived.size, 1, self.spec.problem.outputs)
-            losses, errors = errors.update(expected - targets, present)
-        weights = state.weights.update(losses, present, state.log_prior)
-        return dataclasses.replace(state, weights=weights, errors=errors)
+            powers = state.powers.update(class_loss, (expected, arrived.y), present)
+            return dataclasses.replace(state, powers=powers)
+        targets = arrived.y.reshape(arrived.size, self.spec.problem.outputs)
+        variances, errors = state.errors.update(expected - targets[:, None], present)
+        powers = state.powers.update(target_loss, (expected, variances, targets), present)
+        return dataclasses.replace(state, powers=powers, errors=errors)
 
     def end_task(self, state: AnyshotState) -> AnyshotState:
-        """Learn the weights to start with from the task that ends."""
-        log_prior = learn_prior(state.log_prior, state.weights, jnp.asarray(FIRST))
-        return dataclasses.replace(
-            state, log_prior=log_prior, weights=Weights.start(log_prior), errors=Errors.start(len(FIRST))
-        )
+        """The errors and labels of the task that ends count no more."""
+        return dataclasses.replace(state, powers=state.powers.end_task(), errors=Errors.start(len(FIRST)))
 
     def predict(self, state: AnyshotState, support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
-        """Σ w_i p_i, as logarithms; in a regression Σ w_i y_i, with y_i the target that expert i predicts."""
+        """Logarithms of the pool's probabilities, or its mean in a regression."""
         return self.combine(state, support, self.expect(state, support, query))
 
     def combine(
         self, state: AnyshotState, support: Shots, expected: Float[Array, "n experts outputs"]
     ) -> Float[Array, "n outputs"]:
-        """The weighted mean of what the experts predict."""
-        log_weights = jnp.where(support.count == state.weights.count, state.weights.log, state.log_prior)
+        """What the pool predicts, from what the experts do."""
+        powers = state.powers.at(support.count)
         if self.spec.problem.classification:
-            return jax.nn.logsumexp(expected + log_weights[:, None], axis=1)
-        return jnp.tensordot(expected, jnp.exp(log_weights), axes=(1, 0))
+            return pool_classes(powers, expected)
+        return pool_targets(powers, state.errors.variances, expected)[0]
 
     def expect(self, state: AnyshotState, support: Shots, query: PyTree[Array]) -> Float[Array, "n experts outputs"]:
         """The logarithms of the probabilities, or the targets, that each expert predicts."""
         support = support.without_padding_content()
-        by_learned = [
+        learned = [
             self.ftml.predict(state.ftml, _last(support, self.spec.problem.max_shots), query),
             self.head.predict(state.head, support, query),
         ]
-        x, asked, present, outputs = flatten(support.x), flatten(query), support.present(), self.spec.problem.outputs
-        learned, strengths = jnp.stack(by_learned, axis=1), jnp.asarray(REGULARISATION)
         if self.spec.problem.classification:
-            logits = jax.vmap(lambda one: fit_logistic(x, support.y, present, outputs, one)(asked))(strengths)
-            counts = count_classes(support, outputs)
-            own = jax.vmap(lambda one: with_missing_classes(one, counts), out_axes=1)(logits)
-            return jnp.concatenate([jax.nn.log_softmax(learned), own], axis=1)
-        targets = support.y.reshape(support.size, outputs).astype(x.dtype)
-        own = jax.vmap(lambda one: fit_ridge(x, targets, present, one)(asked), out_axes=1)(strengths)
-        return jnp.concatenate([learned, own], axis=1)
+            learned = [jax.nn.log_softmax(outputs) for outputs in learned]
+        return jnp.stack([*learned, self.kernel.predict((), support, query)], axis=1)
 
     def features(self, state: AnyshotState, x: PyTree[Array]) -> Float[Array, "n features"]:
         """Those of ridge-head."""

@@ -70,6 +70,10 @@ LEARNERS = Registry(
             "logistic or ridge regression from scratch on each task's own labels, a baseline",
             "anyshot.learners.scratch:Scratch",
         ),
+        "scratch-kernel": Entry(
+            "a Gaussian kernel from scratch on each task's own labels, on edges of images, a baseline",
+            "anyshot.learners.scratch:ScratchKernel",
+        ),
         "scratch-network": Entry(
             "the network trained from scratch on each task's own labels, a baseline",
             "anyshot.learners.scratch:ScratchNetwork",

@@ -105,7 +105,7 @@ def fit_ridge(
 
 def _identity(x: Float[Array, "n features"]) -> Basis:
     """W itself."""
-    return Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1])
+    return Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1], _same)
 
 
 def _span(x: Float[Array, "n features"]) -> Basis:
@@ -118,7 +118,7 @@ def _span(x: Float[Array, "n features"]) -> Basis:
     inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
     rows = vectors * root  # XW = UΛ^½ C
     back = partial(matmul, matmul(x.T, vectors * inverse))
-    return Basis(partial(matmul, rows), partial(matmul, rows.T), back, x.shape[0])
+    return Basis(partial(matmul, rows), partial(matmul, rows.T), back, x.shape[0], _same)
 
 
 def _same(matrix: Matrix) -> Matrix:

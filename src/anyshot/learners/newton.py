@@ -19,26 +19,28 @@ Matrix = Float[Array, "_ _"]
 
 
 class Basis(NamedTuple):
-    """Coordinates of the weights: W itself, or its coordinates in the directions that the datapoints span.
+    """Coordinates of the weights: W itself, its coordinates in the directions that the datapoints span, or those of f.
 
     Attributes:
-        logits: XW, from coordinates, whose squared length is |W|².
+        logits: XW, from coordinates times the metric.
         slope: the coordinates of XᵀR, for R with a row for each datapoint.
         weight: W, from coordinates.
         size: the number of rows of coordinates.
+        metric: coordinates times the metric. |W|² is their product with the coordinates.
     """
 
     logits: Callable[[Matrix], Matrix]
     slope: Callable[[Matrix], Matrix]
     weight: Callable[[Matrix], Matrix]
     size: int
+    metric: Callable[[Matrix], Matrix]
 
 
 class Objective(NamedTuple):
     """The cross entropy of softmax(XW + b), plus λ|W|²/2, as a function of a matrix: coordinates of W, and a row b.
 
     Gradient and curvature are those in the inner product of W and √n b. With n, the number of datapoints, the curvature
-    is about the same for b as for W. `image` is a matrix times this metric.
+    is about the same for b as for W. `image` is a matrix times the metric of this inner product.
     """
 
     basis: Basis
@@ -58,7 +60,7 @@ class Objective(NamedTuple):
 
     def image(self, at: Matrix) -> Matrix:
         """A matrix times the metric."""
-        return jnp.concatenate([at[:-1], self.datapoints * at[-1:]])
+        return jnp.concatenate([self.basis.metric(at[:-1]), self.datapoints * at[-1:]])
 
     def logits(self, image: Matrix) -> Matrix:
         """XW + b."""

@@ -13,9 +13,11 @@ import optax  # type: ignore[import-untyped]
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
+from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
 from anyshot.learners.learner import Drawn, Want
 from anyshot.learners.linear import fit_logistic, fit_ridge
 from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
+from anyshot.learners.oriented_gradients import describe
 from anyshot.limits import check_whole
 from anyshot.networks.layers import as_float
 from anyshot.shots import Shots
@@ -86,6 +88,49 @@ class Scratch(FromScratch):
             targets = support.y.reshape(support.size, outputs).astype(x.dtype)
             return fit_ridge(x, targets, present, regularisation)(asked)
         logits = fit_logistic(x, support.y, present, outputs, regularisation)(asked)
+        return with_missing_classes(logits, count_classes(support, outputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchKernelHyperparameters:
+    """The hyperparameters of a model with a Gaussian kernel.
+
+    Attributes:
+        regularisation: the weight of |f|² / 2 against the sum of the losses, with |f| the norm that the kernel gives.
+    """
+
+    regularisation: float = 0.003
+
+    def __post_init__(self) -> None:
+        check_number("regularisation", self.regularisation)
+
+
+class ScratchKernel(FromScratch):
+    """Logistic regression with a Gaussian kernel; in a regression, ridge regression. There is no network.
+
+    The kernel compares images by their oriented gradients (`anyshot.learners.oriented_gradients`), and other inputs as
+    they are. In a regression with zero shots the prediction is 0.
+    """
+
+    hyperparameters: ClassVar[type[ScratchKernelHyperparameters]] = ScratchKernelHyperparameters
+
+    hyper: ScratchKernelHyperparameters = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        check_no_optimiser(self.spec)
+
+    def init(self, key: Key[Array, ""]) -> tuple[()]:
+        """Nothing is kept."""
+        return ()
+
+    def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
+        """Outputs of the model fitted to the shots."""
+        x, present, asked = describe(support.x), support.present(), describe(query)
+        outputs, regularisation = self.spec.problem.outputs, self.hyper.regularisation
+        if not self.spec.problem.classification:
+            targets = support.y.reshape(support.size, outputs).astype(x.dtype)
+            return fit_kernel_ridge(x, targets, present, regularisation)(asked)
+        logits = fit_kernel_logistic(x, support.y, present, outputs, regularisation)(asked)
         return with_missing_classes(logits, count_classes(support, outputs))
 
 

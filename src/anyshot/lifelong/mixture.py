@@ -10,7 +10,7 @@ from jaxtyping import Float
 from scipy.special import logsumexp, softmax  # type: ignore[import-untyped]
 
 from anyshot.errors import InputError
-from anyshot.learners.mixture import UNIFORM_SHARE
+from anyshot.learners.pool import UNIFORM_SHARE
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,72 @@
+"""Descriptors of images by the directions of their edges: histograms of oriented gradients, blurred.
+
+With g(u) the gradient of the image at pixel u, and e_k one of eight directions, cell c of the descriptor has
+
+    d_ck = √( Σ_u G(u - c) max(0, g(u) · e_k)² ),
+
+with G a Gaussian as wide as a cell, summed over colours. A descriptor is divided by its length. So it hardly changes
+when a drawing moves a little, or when its contrast does (Lowe 1999; Dalal and Triggs 2005).
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PyTree
+
+from anyshot.networks.layers import as_float
+
+DIRECTIONS = 8
+MOST_CELLS = 14  # along a side
+LEAST_SIDE = 5  # of what is taken for an image
+TINY = 1e-12  # the squared length that a descriptor without edges is divided by
+
+
+def describe(inputs: PyTree[Array]) -> Float[Array, "n features"]:
+    """A row of numbers for each input: descriptors of images, other numbers as they are.
+
+    An array whose last axes are height, width and colours, or height and width, is an image; axes before these count
+    several images of one input.
+
+    >>> describe(jnp.zeros((3, 28, 28, 3), jnp.uint8)).shape, describe(jnp.zeros((3, 7))).shape
+    ((3, 1568), (3, 7))
+    """
+    rows = [_rows(leaf) for leaf in jax.tree.leaves(inputs)]
+    return jnp.concatenate(rows, axis=1)
+
+
+def _rows(leaf: Array) -> Float[Array, "n features"]:
+    values = as_float(leaf)
+    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
+    n, axes = leaf.shape[0], leaf.shape[1:]
+    colours = 1 if len(axes) > 2 and axes[-1] <= 4 else 0
+    height_width = axes[-2 - colours : len(axes) - colours]
+    if len(height_width) < 2 or min(height_width) < LEAST_SIDE:
+        return values.reshape(n, math.prod(axes))
+    images = values.reshape(-1, *height_width, axes[-1] if colours else 1)
+    return describe_images(images).reshape(n, -1)
+
+
+def describe_images(images: Float[Array, "n height width colours"]) -> Float[Array, "n features"]:
+    """The descriptor of each image, of length 1; zero for an image of one colour."""
+    edges = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
+    down, right = edges[:, 2:, 1:-1] - edges[:, :-2, 1:-1], edges[:, 1:-1, 2:] - edges[:, 1:-1, :-2]
+    angles = 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    along = down[..., None] * np.sin(angles) + right[..., None] * np.cos(angles)
+    energy = jnp.sum(jnp.maximum(along, 0) ** 2, axis=3)  # of each direction at each pixel
+    vertical, horizontal = (_cells(side) for side in images.shape[1:3])
+    by_row = jnp.einsum("ch,nhwk->ncwk", vertical, energy, precision=jax.lax.Precision.HIGHEST)
+    in_cells = jnp.einsum("dw,ncwk->ncdk", horizontal, by_row, precision=jax.lax.Precision.HIGHEST)
+    rows = in_cells.reshape(images.shape[0], -1)
+    return jnp.sqrt(rows / jnp.maximum(jnp.sum(rows, axis=1, keepdims=True), TINY))
+
+
+def _cells(side: int) -> Float[np.ndarray, "cells side"]:
+    """G: how much each pixel counts for each cell, along one axis."""
+    cells = min(MOST_CELLS, side)
+    width = side / cells
+    centres = (np.arange(cells) + 0.5) * width - 0.5
+    return np.exp(-0.5 * ((centres[:, None] - np.arange(side)) / width) ** 2).astype(np.float32)

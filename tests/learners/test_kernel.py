@@ -1,0 +1,84 @@
+"""Models with a Gaussian kernel are those of scikit-learn, and padding changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+
+from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
+from tests.support.kernels import centred, gaussian
+
+pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
+CLASSES, QUERIES, SIZE, FEATURES = 4, 5, 9, 3
+TOLERANCE = {np.float32: 2e-4, np.float64: 1e-6}
+
+
+@st.composite
+def tasks(draw: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs and classes of datapoints, and queries: copies among them, offsets, few classes."""
+    count = draw(st.integers(2, SIZE))
+    random = np.random.default_rng(draw(st.integers(0, 10_000)))
+    x = random.normal(size=(count + QUERIES, FEATURES)) * draw(st.sampled_from((0.01, 1.0, 30.0)))
+    x += draw(st.sampled_from((0.0, 3.0)))
+    if draw(st.booleans()):
+        x[count - 1] = x[0]  # perhaps of another class
+    return x[:count], random.integers(0, draw(st.integers(2, CLASSES)), count), x[count:]
+
+
+def padded(array: np.ndarray, fill: float) -> Any:
+    rest = np.full((SIZE + 2 - len(array), *array.shape[1:]), fill, array.dtype)
+    return jnp.asarray(np.concatenate([array, rest]))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
+@given(task=tasks(), regularisation=st.sampled_from((0.003, 0.1, 1.0)))
+@settings(max_examples=60)
+def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, regularisation: float) -> None:
+    x, y, query = task[0].astype(dtype), task[1], task[2].astype(dtype)
+    present = jnp.arange(SIZE + 2) < len(x)
+    model = fit_kernel_logistic(padded(x, 7.0), padded(y, 1), present, CLASSES, regularisation)
+    logits = np.asarray(model(jnp.asarray(query)), float)
+    assert model.coefficients.dtype == dtype
+    kernel, seen = gaussian(x.astype(float)), np.unique(y)
+    if len(seen) == 1:
+        np.testing.assert_allclose(logits[:, seen], 0, atol=1e-6)
+        return
+    # XXᵀ = K for X = UΛ^½, and a query has the coordinates k(query) UΛ^-½.
+    values, vectors = np.linalg.eigh(kernel(x.astype(float)))
+    there = values > 1e-12
+    root = np.sqrt(values[there])
+    # For two classes scikit-learn has one vector of weights, our difference of two: half the penalty is the same.
+    strength = 1 / regularisation / (1 if len(seen) > 2 else 0.5)
+    plain = LogisticRegression(C=strength, solver="newton-cg", tol=1e-10, max_iter=10_000)
+    plain.fit(vectors[:, there] * root, y)
+    expected = plain.predict_proba(kernel(query.astype(float), x.astype(float)) @ vectors[:, there] / root)
+    ours = np.exp(logits[:, seen] - np.logaddexp.reduce(logits[:, seen], axis=1, keepdims=True))
+    np.testing.assert_allclose(ours, expected, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
+@given(task=tasks(), regularisation=st.sampled_from((0.003, 0.1, 1.0)))
+@settings(max_examples=40)
+def test_targets_are_those_of_scikit_learns_kernel_ridge(dtype: Any, task: Any, regularisation: float) -> None:
+    x, query = task[0].astype(dtype), task[2].astype(dtype)
+    y = np.stack([task[1], np.sin(3 * task[1]) - 5], axis=1).astype(dtype)
+    present = jnp.arange(SIZE + 2) < len(x)
+    found = fit_kernel_ridge(padded(x, 7.0), padded(y, 50.0), present, regularisation)(jnp.asarray(query))
+    # The bias is not penalised, so the kernel and the targets may be centred.
+    kernel, own = gaussian(x.astype(float)), gaussian(x.astype(float))(x.astype(float))
+    plain = KernelRidge(alpha=regularisation, kernel="precomputed").fit(centred(own, own), y - y.mean(axis=0))
+    expected = plain.predict(centred(kernel(query.astype(float), x.astype(float)), own)) + y.mean(axis=0)
+    np.testing.assert_allclose(found, expected, atol=20 * TOLERANCE[dtype])
+
+
+def test_without_datapoints_outputs_are_zero() -> None:
+    x, none = jnp.ones((3, 2)), jnp.full(3, False)
+    assert np.all(np.asarray(fit_kernel_ridge(x, jnp.ones((3, 1)), none, 0.1)(x)) == 0)
+    assert np.all(np.asarray(fit_kernel_logistic(x, jnp.ones(3, jnp.int32), none, 2, 0.1)(x)) == 0)

@@ -1,0 +1,74 @@
+"""Descriptors of images against the formula, written as loops over pixels; and what they do not depend on."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from anyshot import load_tasks
+from anyshot.learners.oriented_gradients import DIRECTIONS, MOST_CELLS, describe, describe_images
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+def plain(image: np.ndarray) -> np.ndarray:
+    """√(Σ_u G(u - c) max(0, g(u) · e_k)²) for each cell c and direction k, divided by its length."""
+    height, width, colours = image.shape
+    cells = [min(MOST_CELLS, side) for side in (height, width)]
+    found = np.zeros((*cells, DIRECTIONS))
+    for i in range(height):
+        for j in range(width):
+            for colour in range(colours):
+                down = image[min(i + 1, height - 1), j, colour] - image[max(i - 1, 0), j, colour]
+                right = image[i, min(j + 1, width - 1), colour] - image[i, max(j - 1, 0), colour]
+                for k in range(DIRECTIONS):
+                    angle = 2 * np.pi * k / DIRECTIONS
+                    energy = max(0.0, down * np.sin(angle) + right * np.cos(angle)) ** 2
+                    for a in range(cells[0]):
+                        for b in range(cells[1]):
+                            up, left = height / cells[0], width / cells[1]
+                            far = (((a + 0.5) * up - 0.5 - i) / up) ** 2 + (((b + 0.5) * left - 0.5 - j) / left) ** 2
+                            found[a, b, k] += np.exp(-far / 2) * energy
+    root = np.sqrt(found).reshape(-1)
+    return root / np.linalg.norm(root)
+
+
+@pytest.mark.parametrize("shape", [(6, 5, 3), (17, 15, 1)])
+def test_descriptors_are_those_of_a_loop_over_pixels(shape: tuple[int, int, int]) -> None:
+    images = np.random.default_rng(0).uniform(size=(2, *shape)).astype(np.float32)
+    found = describe_images(jnp.asarray(images))
+    np.testing.assert_allclose(found, [plain(image.astype(float)) for image in images], atol=1e-6)
+
+
+def test_brightness_and_contrast_do_not_matter_and_a_small_shift_little() -> None:
+    digits = np.asarray(load_tasks("rainbow-digits").x[:20]).astype(np.float32) / 255
+    whole, grey = describe(jnp.asarray(digits)), describe(jnp.asarray(0.2 + 0.5 * digits))
+    np.testing.assert_allclose(whole, grey, atol=1e-4)
+    moved = describe(jnp.asarray(np.roll(digits, 1, axis=2)))
+    same, others = np.sum(np.asarray(whole) * np.asarray(moved), axis=1), np.asarray(whole) @ np.asarray(whole).T
+    pixels = digits.reshape(20, -1)
+    pixels = pixels - pixels.mean(axis=1, keepdims=True)
+    pixels /= np.linalg.norm(pixels, axis=1, keepdims=True)
+    shifted = np.roll(digits, 1, axis=2).reshape(20, -1)
+    shifted = shifted - shifted.mean(axis=1, keepdims=True)
+    shifted /= np.linalg.norm(shifted, axis=1, keepdims=True)
+    assert same.mean() > others[~np.eye(20, dtype=bool)].mean()
+    assert 1 - same.mean() < (1 - np.sum(pixels * shifted, axis=1).mean()) / 2
+
+
+def test_what_is_an_image() -> None:
+    cells = DIRECTIONS * 6 * 8
+    for shape, features in (
+        ((6, 8), cells),  # grey
+        ((6, 8, 3), cells),
+        ((2, 6, 8, 3), 2 * cells),  # a pair of images
+        ((6, 8, 9), 6 * DIRECTIONS * 8 * 9),  # six images of eight by nine pixels
+        ((4, 8), 32),  # too small
+        ((7,), 7),
+        ((), 1),
+    ):
+        assert describe(jnp.ones((2, *shape))).shape == (2, features), shape
+    assert describe({"a": jnp.ones((2, 6, 8)), "b": jnp.ones((2, 3))}).shape == (2, cells + 3)
+    np.testing.assert_array_equal(describe(jnp.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3))
+    assert np.all(np.asarray(describe(jnp.full((2, 6, 8), 5, jnp.uint8))) == 0)  # no edges
