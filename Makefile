@@ -40,7 +40,7 @@ $(VENV)/.docs-installed: $(VENV)/.installed
 	$(PIP) --editable '.[docs]'
 	touch $@
 
-demo: $(VENV)/.installed  ## compare five methods on embedded digits in about three minutes and write a report
+demo: $(VENV)/.installed  ## compare six methods on embedded digits in about three minutes and write a report
 	$(BIN)/anyshot demo --out demo-report
 
 picture: demo  ## make the README's picture from the demo's report

@@ -69,7 +69,7 @@ def _networks() -> str:
 
 def _preset(name: str) -> str:
     found = preset(name)
-    learner = found.default_learner
+    learner = "ftml-vs" if found.protocol.kind == "online" else "maml-vs"
     usual = dataclasses.replace(
         found, hyperparameters={}, network={"kind": found.network["kind"]}, protocol=type(found.protocol)()
     )

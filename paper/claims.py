@@ -77,14 +77,14 @@ def _shots_rows(results: Results) -> list[list[str]]:
 
 
 def compare_with_constants(results: Results) -> list[str]:
-    """A sentence for each setting where every method loses more than a constant prediction."""
+    """A sentence for each table whose methods all lose more than a constant prediction."""
     found = []
     for table in TABLES.values():
         rows = [results.rows(table.preset, label)[CUMULATIVE_LOSS] for label in table.paper]
         means = [losses.mean() for losses in rows if len(losses)]
         if table.constant is not None and means and min(means) > table.constant:
             constant = f"{table.constant:,.1f}"
-            found.append(f"On `{table.preset}` every method loses more than a constant prediction ({constant}).")
+            found.append(f"Every method of `{table.name}` loses more than a constant prediction ({constant}).")
     return found
 
 

@@ -24,7 +24,7 @@ def rate_rows(results: Results) -> list[list[str]]:
     for preset, label in dict.fromkeys((result.preset, result.label) for result in results.found):
         runs = results.of(preset, label)
         rates = [run.outcome.rates for run in runs if isinstance(run.outcome, Online) and "alpha" in run.outcome.rates]
-        if not rates or label in LABELS or label == "ftml":  # FTML's step size is fixed
+        if not rates or label in LABELS or label in ("ftml", "anyshot"):  # FTML's is fixed; anyshot is a pool
             continue
         alpha = [fmean(values) for values in zip(*(each["alpha"] for each in rates), strict=True)]
         last = {name: [each[name][-1] for each in rates if name in each] for name in ("beta", "eta")}

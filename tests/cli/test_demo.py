@@ -85,12 +85,12 @@ def _rounds_to(cell: str, value: float) -> bool:
     return mean == f"{value:.{len(mean.partition('.')[2])}f}"
 
 
-def test_the_demo_is_of_five_methods_at_a_lower_threshold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_demo_is_of_six_methods_at_a_lower_threshold(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(demo, "run_demo", lambda *given: asked.append(given))
     demo.demo(tmp_path / "out", seeds=3)
     assert asked == [("rainbow-digits", {"protocol.threshold": 0.7}, tmp_path / "out", 3, False)]
-    assert demo.LEARNERS == ("toe", "ftml", "ftml-vs", "scratch", "anyshot")
+    assert demo.LEARNERS == ("toe", "ftml", "ftml-vs", "scratch", "scratch-kernel", "anyshot")
     experiments = [make_experiment("rainbow-digits", name, settings=demo.SETTINGS) for name in demo.LEARNERS]
     assert {experiment.protocol.threshold for experiment in experiments} == {0.7}  # type: ignore[union-attr]
 

@@ -108,7 +108,7 @@ def test_a_setting_that_two_kinds_of_network_share_is_named_if_it_is_not_the_def
 
 
 def test_a_setting_that_an_older_record_lacks_has_its_default_in_the_command() -> None:
-    record = make_experiment("sinusoid").record.model_dump()
+    record = make_experiment("sinusoid", "ftml-vs").record.model_dump()
     del record["learner"]["hyperparameters"]["inner_rate"]  # 0.1 by default, 0.01 in the preset
     printed = command(ExperimentRecord.model_validate(record), "x")
     assert printed is not None

@@ -59,7 +59,7 @@ def completion(shell: Shell) -> None:
 
 
 COMMANDS: dict[str, tuple[Callable[..., Any] | None, str]] = {
-    "demo": (demo, "compare five methods on embedded data in about three minutes"),
+    "demo": (demo, "compare six methods on embedded data in about three minutes"),
     "run": (None, "run an experiment, or go on with one that was stopped"),
     "sweep": (sweep, "run a grid, a list or a search of experiments, here or on a Ray cluster"),
     "compare": (compare, "print a table that compares runs"),

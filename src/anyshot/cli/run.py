@@ -88,7 +88,7 @@ def run_preset(
     Args:
         name: of the preset.
         out: the run folder: new, empty, or of this experiment, which then goes on.
-        learner: the method; by default the paper's, ftml-vs online and maml-vs offline. `anyshot learners` lists them.
+        learner: the method; by default anyshot online and maml-vs offline. `anyshot learners` lists them.
         seed: of the stream, the weights and every draw; learners with the same seed get the same tasks and datapoints.
         settings: to change, such as protocol.threshold=0.7 learner.inner_rate=0.03.
         dry_run: print the settings and an estimate of memory and time, and stop.

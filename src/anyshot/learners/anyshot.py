@@ -120,6 +120,11 @@ class Anyshot(NetworkLearner):
         return frozenset({"episodes"})
 
     @property
+    def shares_tasks(self) -> bool:
+        """Yes: updates of FTML-VS do. Each device updates ridge-head by itself, with all tasks of a meta-batch."""
+        return True
+
+    @property
     def uses_all_labels(self) -> bool:
         """Yes."""
         return True

@@ -96,7 +96,7 @@ class ScratchKernelHyperparameters:
     """The hyperparameters of a model with a Gaussian kernel.
 
     Attributes:
-        regularisation: the weight of |f|² / 2 against the sum of the losses, with |f| the norm that the kernel gives.
+        regularisation: λ, the weight of half the squared norm of the fitted function against the sum of the losses.
     """
 
     regularisation: float = 0.003

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from anyshot.errors import InputError
+from anyshot.learners.ftml import FTML
 from anyshot.online import OnlineProtocol
 from anyshot.runs.estimate import FIRST_ORDER, KEPT, SECOND_ORDER, forward_pass
 from anyshot.runs.experiment import Experiment
@@ -70,19 +71,19 @@ def predict_cost(experiment: Experiment, devices: int, hardware: Hardware) -> Co
     """Predict the cost of one meta-update of an online experiment.
 
     Args:
-        experiment: whose learner adapts by gradients, such as ftml-vs.
+        experiment: whose learner is FTML with some rule, such as ftml-vs.
         devices: that share the tasks of a meta-batch.
         hardware: what they can do.
 
     >>> from anyshot import make_experiment
-    >>> experiment = make_experiment("sinusoid", settings={"protocol.tasks_per_update": 24})
+    >>> experiment = make_experiment("sinusoid", "ftml-vs", settings={"protocol.tasks_per_update": 24})
     >>> one, eight = (predict_cost(experiment, n, Hardware(1e9, 1e-3, 1e-3)) for n in (1, 8))
     >>> print(f"{one.compute / eight.compute:.0f} {one.fixed == eight.fixed}")
     8 True
     """
     rules, learner = experiment.protocol, experiment.learner
-    if not isinstance(rules, OnlineProtocol) or not learner.shares_tasks:
-        raise InputError(f"experiment must be an online one whose learner shares tasks, got {learner.name}")
+    if not isinstance(rules, OnlineProtocol) or not isinstance(learner, FTML):
+        raise InputError(f"experiment must be an online one whose learner is FTML with some rule, got {learner.name}")
     if type(devices) is not int or devices < 1:
         raise InputError(f"devices must be a whole number of at least 1, got {devices!r}")
     operations, values = forward_pass(experiment, 1, 1)

@@ -26,7 +26,7 @@ def make_experiment(
 
     Args:
         name: of the preset; `anyshot presets` lists them.
-        learner: the name of the method; by default the paper's, ftml-vs online and maml-vs offline.
+        learner: the name of the method; by default anyshot online and maml-vs offline.
         seed: of the stream, the initial weights and every draw.
         settings: to change, by dotted names, such as {"protocol.threshold": 0.7, "learner.inner_rate": 0.03}.
 

@@ -36,8 +36,8 @@ class Preset:
 
     @property
     def default_learner(self) -> str:
-        """The paper's method."""
-        return "ftml-vs" if self.protocol.kind == "online" else "maml-vs"
+        """The one with the least regret online, the paper's method offline."""
+        return "anyshot" if self.protocol.kind == "online" else "maml-vs"
 
 
 RAINBOW = Preset(

@@ -120,7 +120,7 @@ class Spec(_Part):
     Attributes:
         experiments: names of presets, or "module:function" for own ones: a function (learner, seed, settings) that
             returns an `Experiment`.
-        learners: names of learners; by default the paper's.
+        learners: names of learners; by default that of the preset.
         seeds: of the runs.
         settings: for all runs, by dotted names.
         grid: values of settings; all combinations are run.
