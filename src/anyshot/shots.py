@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Bool, Int, PyTree, Shaped
 
 from anyshot.errors import InputError
@@ -61,6 +62,21 @@ class Shots(eqx.Module):
     def first(self, size: int) -> Shots:
         """The shots cut to their first `size` rows (of one task). `count` must be at most `size`."""
         return Shots(jax.tree.map(lambda a: a[:size], self.x), jax.tree.map(lambda a: a[:size], self.y), self.count)
+
+    def last(self, size: int) -> Shots:
+        """The last datapoints, at most `size` of them (of one task).
+
+        >>> print(Shots.of([1.0, 2.0, 3.0], [0, 1, 1], size=9).last(2).x)
+        [2. 3.]
+        """
+        if self.size <= size:
+            return self
+        start = jnp.maximum(self.count - size, 0)
+
+        def cut(leaf: Array) -> Array:
+            return lax.dynamic_slice_in_dim(leaf, start, size)
+
+        return Shots(jax.tree.map(cut, self.x), jax.tree.map(cut, self.y), jnp.minimum(self.count, size))
 
     def without_padding_content(self) -> Shots:
         """The shots with padding replaced by copies of the first datapoint (zeros if there is none), without NaN."""

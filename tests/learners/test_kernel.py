@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
+from anyshot import Shots
+from anyshot.learners import scratch
 from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
 from tests.support.kernels import centred, gaussian
+from tests.support.learners import build
 
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 CLASSES, QUERIES, SIZE, FEATURES = 4, 5, 9, 3
@@ -76,6 +80,21 @@ def test_targets_are_those_of_scikit_learns_kernel_ridge(dtype: Any, task: Any, 
     plain = KernelRidge(alpha=regularisation, kernel="precomputed").fit(centred(own, own), y - y.mean(axis=0))
     expected = plain.predict(centred(kernel(query.astype(float), x.astype(float)), own)) + y.mean(axis=0)
     np.testing.assert_allclose(found, expected, atol=20 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("labels", [jnp.int32, jnp.float32])
+def test_of_many_shots_the_last_ones_count(monkeypatch: pytest.MonkeyPatch, labels: Any) -> None:
+    monkeypatch.setattr(scratch, "MOST_KERNEL_SHOTS", 4)
+    draw = np.random.default_rng(0)
+    x, query = draw.normal(size=(SIZE, FEATURES)), jnp.asarray(draw.normal(size=(QUERIES, FEATURES)))
+    y = np.array([3, 3, 0, 1, 2, 0, 1, 0, 1]).astype(labels)  # class 3 is of early shots only
+    example = (jax.ShapeDtypeStruct((FEATURES,), np.float64), jax.ShapeDtypeStruct((), labels))
+    learner = build("scratch-kernel", outputs=CLASSES if labels is jnp.int32 else 1, example=example)
+    for count in (2, 4, 7, 9):
+        padded_shots = Shots(jnp.asarray(x), jnp.asarray(y), jnp.asarray(count, jnp.int32))
+        last = Shots.of(x[max(count - 4, 0) : count], y[max(count - 4, 0) : count])
+        found, expected = (learner.predict((), shots, query) for shots in (padded_shots, last))
+        np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_without_datapoints_outputs_are_zero() -> None:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array, Float, Key, PyTree
 
 from anyshot.learners.ftml import FTML, MOST_INNER_STEPS, FTMLHyperparameters, check_batching
@@ -177,7 +176,7 @@ class Anyshot(NetworkLearner):
         """The logarithms of the probabilities, or the targets, that each expert predicts."""
         support = support.without_padding_content()
         learned = [
-            self.ftml.predict(state.ftml, _last(support, self.spec.problem.max_shots), query),
+            self.ftml.predict(state.ftml, support.last(self.spec.problem.max_shots), query),
             self.head.predict(state.head, support, query),
         ]
         if self.spec.problem.classification:
@@ -191,15 +190,3 @@ class Anyshot(NetworkLearner):
     def rates(self, state: AnyshotState) -> dict[str, Float[Array, "..."]]:
         """Those of FTML-VS."""
         return self.ftml.rates(state.ftml)
-
-
-def _last(shots: Shots, most: int) -> Shots:
-    """The last shots, at most so many."""
-    if shots.size <= most:
-        return shots
-    start = jnp.maximum(shots.count - most, 0)
-
-    def cut(leaf: Array) -> Array:
-        return lax.dynamic_slice_in_dim(leaf, start, most)
-
-    return Shots(jax.tree.map(cut, shots.x), jax.tree.map(cut, shots.y), jnp.minimum(shots.count, most))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,6 +24,9 @@ from anyshot.networks.layers import as_float
 from anyshot.shots import Shots
 
 MOST_TRAINING_STEPS = 1_000_000
+MOST_KERNEL_SHOTS = 2000  # the kernel has a row and a column for each
+
+Fitted = Callable[[PyTree[Array]], Float[Array, "n outputs"]]
 
 
 class FromScratch(NetworkLearner):
@@ -53,8 +57,8 @@ class ScratchHyperparameters:
     """The hyperparameters of logistic and of ridge regression.
 
     Attributes:
-        regularisation: the weight of |W|² / 2 against the sum of the losses: scikit-learn's 1 / C, and its alpha in a
-            regression.
+        regularisation: λ, the weight of half the squared weights against the sum of the losses: scikit-learn's 1 / C,
+            and its alpha in a regression.
     """
 
     regularisation: float = 1.0
@@ -69,9 +73,9 @@ class Scratch(FromScratch):
     In a regression with zero shots the prediction is 0.
     """
 
-    hyperparameters: ClassVar[type[ScratchHyperparameters]] = ScratchHyperparameters
+    hyperparameters: ClassVar[type[Any]] = ScratchHyperparameters
 
-    hyper: ScratchHyperparameters = eqx.field(static=True)
+    hyper: Any = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         check_no_optimiser(self.spec)
@@ -81,14 +85,24 @@ class Scratch(FromScratch):
         return ()
 
     def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
-        """Outputs of a linear model fitted to the shots."""
-        x, present, asked = flatten(support.x), support.present(), flatten(query)
+        """Outputs of a model fitted to the shots."""
         outputs, regularisation = self.spec.problem.outputs, self.hyper.regularisation
         if not self.spec.problem.classification:
-            targets = support.y.reshape(support.size, outputs).astype(x.dtype)
-            return fit_ridge(x, targets, present, regularisation)(asked)
-        logits = fit_logistic(x, support.y, present, outputs, regularisation)(asked)
+            y = support.y.reshape(support.size, outputs)
+            return self.fit_targets(Shots(support.x, y, support.count), regularisation)(query)
+        logits = self.fit_classes(support, outputs, regularisation)(query)
         return with_missing_classes(logits, count_classes(support, outputs))
+
+    def fit_classes(self, shots: Shots, classes: int, regularisation: float) -> Fitted:
+        """A function of inputs that returns logits."""
+        model = fit_logistic(flatten(shots.x), shots.y, shots.present(), classes, regularisation)
+        return lambda query: model(flatten(query))
+
+    def fit_targets(self, shots: Shots, regularisation: float) -> Fitted:
+        """A function of inputs that returns targets."""
+        x = flatten(shots.x)
+        model = fit_ridge(x, shots.y.astype(x.dtype), shots.present(), regularisation)
+        return lambda query: model(flatten(query))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,33 +119,29 @@ class ScratchKernelHyperparameters:
         check_number("regularisation", self.regularisation)
 
 
-class ScratchKernel(FromScratch):
+class ScratchKernel(Scratch):
     """Logistic regression with a Gaussian kernel; in a regression, ridge regression. There is no network.
 
     The kernel compares images by their oriented gradients (`anyshot.learners.oriented_gradients`), and other inputs as
-    they are. In a regression with zero shots the prediction is 0.
+    they are. It is fitted to the last 2,000 shots at most. In a regression with zero shots the prediction is 0.
     """
 
-    hyperparameters: ClassVar[type[ScratchKernelHyperparameters]] = ScratchKernelHyperparameters
-
-    hyper: ScratchKernelHyperparameters = eqx.field(static=True)
-
-    def __check_init__(self) -> None:
-        check_no_optimiser(self.spec)
-
-    def init(self, key: Key[Array, ""]) -> tuple[()]:
-        """Nothing is kept."""
-        return ()
+    hyperparameters: ClassVar[type[Any]] = ScratchKernelHyperparameters
 
     def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
-        """Outputs of the model fitted to the shots."""
-        x, present, asked = describe(support.x), support.present(), describe(query)
-        outputs, regularisation = self.spec.problem.outputs, self.hyper.regularisation
-        if not self.spec.problem.classification:
-            targets = support.y.reshape(support.size, outputs).astype(x.dtype)
-            return fit_kernel_ridge(x, targets, present, regularisation)(asked)
-        logits = fit_kernel_logistic(x, support.y, present, outputs, regularisation)(asked)
-        return with_missing_classes(logits, count_classes(support, outputs))
+        """Outputs of a model fitted to the last shots."""
+        return super().predict(state, support.last(MOST_KERNEL_SHOTS), query)
+
+    def fit_classes(self, shots: Shots, classes: int, regularisation: float) -> Fitted:
+        """A function of inputs that returns logits."""
+        model = fit_kernel_logistic(describe(shots.x), shots.y, shots.present(), classes, regularisation)
+        return lambda query: model(describe(query))
+
+    def fit_targets(self, shots: Shots, regularisation: float) -> Fitted:
+        """A function of inputs that returns targets."""
+        x = describe(shots.x)
+        model = fit_kernel_ridge(x, shots.y.astype(x.dtype), shots.present(), regularisation)
+        return lambda query: model(describe(query))
 
 
 def with_missing_classes(
