@@ -49,7 +49,9 @@ def equinox_mlp(key: Any, outputs: int) -> Any:
 @pytest.mark.parametrize("name", marked(NAMES, tuple(name for name in NAMES if name not in ("toe", "ftml-vs"))))
 def test_any_callable_tree_may_be_the_network(name: str) -> None:
     learner = build(name, network=equinox_mlp)
-    assert name == "scratch" or any(callable(leaf) for leaf in jax.tree.leaves(learner.init(jax.random.key(0))))
+    assert name in ("scratch", "scratch-kernel") or any(
+        callable(leaf) for leaf in jax.tree.leaves(learner.init(jax.random.key(0)))
+    )
     check_learner(learner, (INPUT, CLASS), classes=N, max_shots=M, order_matters=name == "mann")
 
 

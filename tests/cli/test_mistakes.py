@@ -76,7 +76,7 @@ MISTAKES: list[tuple[str, Make, int, tuple[str, ...]]] = [
     ("run sinusoid --out new --set protocol.measure=accuracy", nothing, 2, ("measure", "accuracy")),
     ("run sinusoid --out new --set protocol.num_tasks=101", nothing, 2, ("num_tasks", "101", "100")),
     ("run sinusoid --out new --set protocol.test_size=500", nothing, 2, ("test_size", "500", "100")),
-    ("run sinusoid --out new --set learner.inner_rate=-1", nothing, 2, ("inner_rate", "-1")),
+    ("run sinusoid --out new --set learner.first_rate=-1", nothing, 2, ("first_rate", "-1")),
     ("run sinusoid --out new --set network.kind=conv4", nothing, 2, ("conv4", "(1,)")),
     ("run --resume", nothing, 2, ("DIR",)),
     ("run --resume nowhere", nothing, 1, ("nowhere", "experiment.json")),
@@ -163,8 +163,9 @@ SPOILERS = [
     ("sinusoid", "protocol.max_steps=99999999999", ("max_steps", "99999999999")),
     ("sinusoid", "protocol.max_shots=1000000", ("max_shots", "1000000")),
     ("sinusoid", "protocol.steps_per_arrival=1000000", ("steps_per_arrival", "1000000")),
-    ("sinusoid", "learner.inner_steps=1000000", ("inner_steps", "1000000")),
-    ("sinusoid", "learner.fixed_layers=3", ("fixed_layers", "3 layers", "got 3")),
+    ("sinusoid", "learner.adaptation_steps=1000000", ("adaptation_steps", "1000000")),
+    ("sinusoid --learner ftml-vs", "learner.inner_steps=1000000", ("inner_steps", "1000000")),
+    ("sinusoid --learner ftml-vs", "learner.fixed_layers=3", ("fixed_layers", "3 layers", "got 3")),
     ("sinusoid-offline", "protocol.zero_shot_share=1.0", ("zero_shot_share", "below 1", "1.0")),
     ("sinusoid", "data.num_tasks=1000000000", ("num_tasks", "1000000000")),
     ("sinusoid", "data.train_rows=1000000000000", ("train_rows", "1000000000000")),
@@ -178,7 +179,7 @@ def test_settings_that_cannot_be_leave_no_folder(
     preset: str, setting: str, names: tuple[str, ...], here: Path, anyshot_here: Anyshot
 ) -> None:
     started = time.monotonic()
-    code, _, error = anyshot_here("run", preset, "--out", "new", "--quiet", "--set", setting)
+    code, _, error = anyshot_here("run", *preset.split(), "--out", "new", "--quiet", "--set", setting)
     check_answer(code, 2, error, names)
     assert list_files(here) == {}
     assert time.monotonic() - started < 10

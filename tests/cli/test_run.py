@@ -43,7 +43,7 @@ def test_the_folder_holds_the_experiment_that_was_asked_for(typed: Path) -> None
     assert (record.kind, record.learner.name, record.seed) == ("online", "ftml-vs", 0)
     wanted = {name: list(value) if isinstance(value, tuple) else value for name, value in SMALL.items()}
     assert wanted.items() <= record.settings().items()
-    assert record == anyshot.make_experiment("sinusoid", settings=SMALL).record
+    assert record == anyshot.make_experiment("sinusoid", "ftml-vs", settings=SMALL).record
     assert summary is not None
     assert summary.kind == "online"
     assert summary.total_labels == sum(event.labels for event in events if event.kind == "evaluation" and event.ended)

@@ -97,6 +97,18 @@ def test_of_many_shots_the_last_ones_count(monkeypatch: pytest.MonkeyPatch, labe
         np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_tiny_and_huge_inputs_are_like_others(scale: float) -> None:
+    draw = np.random.default_rng(0)
+    x, y = draw.normal(size=(SIZE, FEATURES)).astype(np.float32), jnp.arange(SIZE) % 3
+    present = jnp.full(SIZE, True)
+    usual = fit_kernel_logistic(jnp.asarray(x), y, present, 3, 0.01)(jnp.asarray(x))
+    scaled = jnp.asarray(x * np.float32(scale))
+    np.testing.assert_allclose(fit_kernel_logistic(scaled, y, present, 3, 0.01)(scaled), usual, atol=1e-3)
+    far = fit_kernel_ridge(jnp.asarray(x), jnp.asarray(x), present, 0.01)(jnp.asarray(x * 1e15))
+    assert np.isfinite(np.asarray(far)).all()
+
+
 def test_without_datapoints_outputs_are_zero() -> None:
     x, none = jnp.ones((3, 2)), jnp.full(3, False)
     assert np.all(np.asarray(fit_kernel_ridge(x, jnp.ones((3, 1)), none, 0.1)(x)) == 0)

@@ -85,7 +85,7 @@ COMPARED = [
 def test_there_is_a_case_for_every_learner_and_kind_of_task() -> None:
     covered = {(case.learner, case.tasks.__name__) for case in CASES}
     # Those from scratch have no updates; tests/learners has their loop, that of anyshot, and the update of ridge-head.
-    for learner in set(NAMES) - {"scratch", "scratch-network", "ridge-head", "anyshot"}:
+    for learner in set(NAMES) - {"scratch", "scratch-kernel", "scratch-network", "ridge-head", "anyshot"}:
         assert (learner, "classification") in covered
         assert (learner, "regression") in covered or learner == "protonet"
 

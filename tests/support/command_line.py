@@ -17,7 +17,7 @@ Anyshot = Callable[..., tuple[int, str, str]]  # exit code, standard output, sta
 
 SMALL = ONLINE  # takes well below a second once it is compiled
 SET = ["--set", *(f"{name}={str(value).strip('()')}" for name, value in SMALL.items())]
-RUN = ["run", "sinusoid", *SET]
+RUN = ["run", "sinusoid", "--learner", "ftml-vs", *SET]
 
 
 def run_here(capsys: pytest.CaptureFixture[str]) -> Anyshot:

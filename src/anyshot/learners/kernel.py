@@ -25,17 +25,17 @@ class Gaussian(eqx.Module):
     """The kernel of some datapoints, centred.
 
     Attributes:
-        points: the datapoints, less `middle`.
+        points: the datapoints, less `middle` and divided by `length`.
         middle: their mean.
+        length: √m, or 1 if all datapoints are the same.
         present: which rows are datapoints.
-        distance: m.
         means: over datapoints, of the kernel with each datapoint.
     """
 
     points: Float[Array, "n features"]
     middle: Float[Array, " features"]
+    length: Float[Array, ""]
     present: Bool[Array, " n"]
-    distance: Float[Array, ""]
     means: Float[Array, " n"]
 
     @classmethod
@@ -45,16 +45,17 @@ class Gaussian(eqx.Module):
         x = jnp.where(present[:, None], x, 0)
         middle = jnp.sum(x, axis=0) / count
         points = jnp.where(present[:, None], x - middle, 0)
-        distance = 2 * jnp.sum(points**2) / jnp.maximum(count - 1, 1)
-        distance = jnp.where(distance > 0, distance, 1)
-        plain = jnp.where(present[:, None], _kernel(points, points, present, distance), 0)
-        means = jnp.sum(plain, axis=0) / count
-        made = cls(points, middle, present, distance, means)
+        largest = jnp.max(jnp.abs(points))  # divided by it, squares neither overflow nor vanish
+        points = points / jnp.where(largest > 0, largest, 1)
+        spread = jnp.sqrt(2 * jnp.sum(points**2) / jnp.maximum(count - 1, 1))
+        points, length = points / jnp.where(spread > 0, spread, 1), jnp.where(spread > 0, largest * spread, 1)
+        plain = jnp.where(present[:, None], _kernel(points, points, present), 0)
+        made = cls(points, middle, length, present, jnp.sum(plain, axis=0) / count)
         return made, jnp.where(present[:, None], made._centre(plain), 0)
 
     def __call__(self, x: Float[Array, "m features"]) -> Float[Array, "m n"]:
         """The centred kernel of other inputs with each datapoint."""
-        return self._centre(_kernel(x - self.middle, self.points, self.present, self.distance))
+        return self._centre(_kernel((x - self.middle) / self.length, self.points, self.present))
 
     def _centre(self, plain: Float[Array, "m n"]) -> Float[Array, "m n"]:
         count = jnp.maximum(jnp.sum(self.present), 1)
@@ -63,10 +64,10 @@ class Gaussian(eqx.Module):
 
 
 def _kernel(
-    x: Float[Array, "m features"], z: Float[Array, "n features"], present: Bool[Array, " n"], distance: Float[Array, ""]
+    x: Float[Array, "m features"], z: Float[Array, "n features"], present: Bool[Array, " n"]
 ) -> Float[Array, "m n"]:
     squares = jnp.sum(x**2, axis=1)[:, None] + jnp.sum(z**2, axis=1) - 2 * matmul(x, z.T)
-    return jnp.where(present, jnp.exp(-jnp.maximum(squares, 0) / distance), 0)
+    return jnp.where(present, jnp.exp(-jnp.maximum(squares, 0)), 0)
 
 
 class KernelModel(eqx.Module):
@@ -104,8 +105,9 @@ def fit_kernel_logistic(
     """
     kernel, matrix = Gaussian.of(x, present)
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=matrix.dtype), 0)
-    # The coordinates of f are its coefficients a, and the inner product of two of them is aᵀKa.
-    basis = Basis(_same, _same, _same, x.shape[0], partial(matmul, matrix))
+    # The coordinates of f are its coefficients a, and |f|² is aᵀKa. As K is centred, it takes no notice of the mean of
+    # a, in which rounding would add up.
+    basis = Basis(_same, partial(_less_mean, present), _same, x.shape[0], partial(matmul, matrix))
     found = minimise(Objective(basis, of_class, present, jnp.asarray(regularisation, matrix.dtype)))
     return KernelModel(kernel, found[:-1], found[-1])
 
@@ -139,3 +141,9 @@ def fit_kernel_ridge(
 
 def _same(matrix: Matrix) -> Matrix:
     return matrix
+
+
+def _less_mean(present: Bool[Array, " n"], matrix: Matrix) -> Matrix:
+    """Each column less its mean over datapoints; zero for padding, as it was."""
+    mean = jnp.sum(matrix, axis=0) / jnp.maximum(jnp.sum(present), 1)
+    return jnp.where(present[:, None], matrix - mean, 0)

@@ -35,7 +35,7 @@ LOOKS: dict[str, tuple[str, str, Any]] = {
     "protonet": ("#7a5c1e", "h", (0, (1, 1))),
     "ridge-head": ("#882255", "H", (0, (6, 1, 2, 1))),
     "scratch": ("#117733", ">", (0, (4, 1, 1, 1))),
-    "scratch-kernel": ("#44aa99", "<", (0, (5, 1))),
+    "scratch-kernel": ("#44aa99", "3", (0, (5, 1))),
     "scratch-network": ("#999933", "d", (0, (2, 1))),
 }
 OTHER_MARKERS = ("8", "1", "2")  # of methods that have no look of their own
