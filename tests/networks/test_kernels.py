@@ -121,7 +121,7 @@ def test_meta_gradient_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
         left, right = halves.split(a), halves.split(b)
         pairs = [(left.high, right.high), (left.high, right.low), (left.low, right.high)][:products]
         terms = [jnp.matmul(p.astype(a.dtype), q.astype(a.dtype), precision="highest") for p, q in pairs]
-        return functools.reduce(jnp.add, terms[::-1]) * (left.unit * right.unit)[:, None, None]
+        return functools.reduce(jnp.add, terms[::-1]) * (halves.unit(left.largest) * halves.unit(right.largest))[:, None, None]
 
     expected = meta_gradient(jnp.float64)
     apart = []

@@ -29,11 +29,11 @@ WIDTHS = (32, 64)  # channels that are one tile
 
 
 class Halves(NamedTuple):
-    """Two float16 arrays whose sum is an array divided by a unit of each task, a power of two."""
+    """Two float16 arrays whose sum is an array divided by a `unit` of each task, which goes by its largest number."""
 
     high: Array
     low: Array
-    unit: Float[Array, " t"]
+    largest: Float[Array, " t"]
 
 
 def fits(rows: int, channels: int, outputs: int, stride: int) -> bool:
@@ -45,13 +45,31 @@ def convolve(
     x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
 ) -> Float[Array, "t n h w o"]:
     """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
-    (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 64
+    return _convolve(split(x, count), split(weight), count, interpret)
+
+
+def convolve_input_gradient(
+    g: Float[Array, "t n h w o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
+) -> Float[Array, "t n h w c"]:
+    """The adjoint of `convolve` in x: a convolution with the weights turned round."""
+    tasks, outputs, columns = weight.shape
+
+    def turned(half: Array) -> Array:
+        taps = half.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
+        return taps.reshape(tasks, columns // 9, 9 * outputs)
+
+    high, low, largest = split(weight)
+    return _convolve(split(g, count), Halves(turned(high), turned(low), largest), count, interpret)
+
+
+def _convolve(images: Halves, weights: Halves, count: Count, interpret: bool) -> Float[Array, "t n h w o"]:
+    (tasks, examples, height, width, channels), outputs, row_tile = images.high.shape, weights.high.shape[1], 64
     rows = examples * height * width
     # 40 images of 84x84x64: 184 us. With three stages instead of two 192, with four 278, as fewer programs run side by
     # side; with 128 rows and 8 warps 188, 243 and 237. In TF32 (`convolution_gpu`) 470.
 
     def kernel(*refs: Ref) -> None:
-        x_high, x_low, w_high, w_low, count_ref, x_unit, w_unit, y_ref = refs
+        x_high, x_low, x_largest, w_high, w_low, w_largest, count_ref, y_ref = refs
         row, task = tile(0, row_tile), pl.program_id(1)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
         present = triton.load(count_ref.at[task]) * (height * width)
@@ -64,25 +82,14 @@ def convolve(
             return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
 
         def multiply() -> Array:
-            product = lax.fori_loop(0, 9, add, empty)
-            return product * triton.load(x_unit.at[task]) * triton.load(w_unit.at[task])
+            return lax.fori_loop(0, 9, add, empty) * _load_unit(x_largest, task) * _load_unit(w_largest, task)
 
         product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
         triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=(row < rows)[:, None])
 
-    grid, (high, low, unit), weights = (pl.cdiv(rows, row_tile), tasks), split(x, count), split(weight)
+    grid = (pl.cdiv(rows, row_tile), tasks)
     call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret, stages=2)
-    y = call(high, low, weights.high, weights.low, count, unit, weights.unit)
-    return y.reshape(tasks, examples, height, width, outputs)
-
-
-def convolve_input_gradient(
-    g: Float[Array, "t n h w o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
-) -> Float[Array, "t n h w c"]:
-    """The adjoint of `convolve` in x: a convolution with the weights turned round."""
-    tasks, outputs, columns = weight.shape
-    turned = weight.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
-    return convolve(g, turned.reshape(tasks, columns // 9, 9 * outputs), count, interpret=interpret)
+    return call(*images, *weights, count).reshape(tasks, examples, height, width, outputs)
 
 
 def convolve_weight_gradient(
@@ -96,7 +103,7 @@ def convolve_weight_gradient(
     parts = max(1, min(rows // 256, 120 // tasks))
 
     def kernel(*refs: Ref) -> None:
-        x_high, x_low, g_high, g_low, count_ref, x_unit, g_unit, weight_ref = refs
+        x_high, x_low, x_largest, g_high, g_low, g_largest, count_ref, weight_ref = refs
         tap, (task, part) = pl.program_id(0), unravel(pl.program_id(1), parts)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
         present = triton.load(count_ref.at[task]) * (height * width)
@@ -110,32 +117,44 @@ def convolve_weight_gradient(
             return _multiply_add(product, gradients, pixels, (0, 0))
 
         product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
-        scaled = product * triton.load(x_unit.at[task]) * triton.load(g_unit.at[task])
+        scaled = product * _load_unit(x_largest, task) * _load_unit(g_largest, task)
         triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], scaled)
 
-    images, gradients = split(x, count), split(g.reshape(tasks, examples, -1, outputs), count)
-    high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
+    high, low, largest = split(g, count)  # before its shape changes: `convolve_input_gradient` shares these halves
+    by_row = [half.reshape(tasks, rows, outputs) for half in (high, low)]
     call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9, tasks * parts), 4, interpret, stages=3)
-    return call(images.high, images.low, high, low, count, images.unit, gradients.unit).sum(0)
+    return call(*split(x, count), *by_row, largest, count).sum(0)
 
 
 def split(array: Float[Array, "t ..."], count: Count | None = None) -> Halves:
     """Scale and split an array. Only the first `count` of the second axis matter, if one is given.
 
-    >>> high, low, unit = split(jnp.array([[3.0, 0.75]], jnp.float32))
-    >>> print(high.dtype, unit, (high.astype(jnp.float32) + low) * unit)
+    >>> high, low, largest = split(jnp.array([[3.0, 0.75]], jnp.float32))
+    >>> print(high.dtype, unit(largest), (high.astype(jnp.float32) + low) * unit(largest))
     float16 [0.00012207] [[3.   0.75]]
     """
     axes, size = tuple(range(1, array.ndim)), jnp.abs(array)
     if count is not None:
         there = jnp.arange(array.shape[1]) < count[:, None]
         size = jnp.where(there.reshape(*there.shape, *[1] * (array.ndim - 2)), size, 0.0)
-    exponent = lax.bitcast_convert_type(size.max(axes), jnp.int32) & np.int32(0x7F800000)
-    power = jnp.clip(lax.bitcast_convert_type(exponent, jnp.float32), 2.0**-100, 2.0**100)
-    scaled = array * (2.0**14 / power).reshape(-1, *[1] * len(axes))  # float16 reaches to 2**16
+    largest = size.max(axes)
+    # 1 / unit by its bits: XLA would divide in a kernel of its own.
+    inverse = np.int32(254 << 23) - lax.bitcast_convert_type(unit(largest), jnp.int32)
+    scaled = array * lax.bitcast_convert_type(inverse, jnp.float32).reshape(-1, *[1] * len(axes))
     # Not a conversion there and back: XLA takes that for no change at all, and the low half would be zero.
     high = lax.reduce_precision(scaled, exponent_bits=5, mantissa_bits=10)
-    return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), power / 2.0**14)
+    return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), largest)
+
+
+def unit(largest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The power of two that an array is divided by: its largest number becomes 2**14 to 2**15; float16 reaches 2**16."""
+    exponent = lax.bitcast_convert_type(largest, jnp.int32) & np.int32(0x7F800000)
+    clipped = lax.clamp(np.int32((127 - 100) << 23), exponent, np.int32((127 + 100) << 23))
+    return lax.bitcast_convert_type(clipped - np.int32(14 << 23), jnp.float32)
+
+
+def _load_unit(largest_ref: Ref, task: Index) -> Array:
+    return unit(triton.load(largest_ref.at[task]))
 
 
 def _pixels(refs: Sequence[Ref], task: Index, row: Array, rows: Index, tap: Array) -> list[Array]:
