@@ -397,9 +397,9 @@ def test_gpu_kernels(
 
     @quick_jit
     def interpreted(x: Any, weight: Any, g: Any) -> Any:
-        y = convolution_gpu.convolve(x, weight, count, stride, interpret=interpret)
-        d_x = convolution_gpu.convolve_input_gradient(g, weight, count, stride, height, width, interpret=interpret)
-        return y, d_x, convolution_gpu.convolve_weight_gradient(x, g, count, stride, interpret=interpret)
+        y = convolution_gpu.convolve([(x, weight)], count, stride, interpret=interpret)
+        d_x = convolution_gpu.convolve_input_gradient([(g, weight)], count, stride, height, width, interpret=interpret)
+        return y, d_x, convolution_gpu.convolve_weight_gradient([(x, g)], count, stride, interpret=interpret)
 
     agree(interpreted(x, weight, g), (y, d_x, d_weight), 1e-5)
     agree(sum_pixels(g, interpret=interpret), g.astype(float).sum((1, 2, 3)), 1e-5)

@@ -64,20 +64,29 @@ def convolve(
 # The primitives: abstract shapes, lowering, batching, derivatives.
 
 
-def _primitive(name: str) -> Primitive:
+def _on_gpu(name: str) -> Callable[..., Array]:
+    """The operation of one pair of arrays, or the sum of those of several, followed by the count."""
     plain: Callable[..., Array] = getattr(convolution_xla, name)
-    by_patches = getattr(convolution_xla, f"{name}_by_patches")
 
     def on_gpu(*arrays: Array, **sizes: int) -> Array:
+        *factors, count = arrays
+        pairs = list(zip(factors[::2], factors[1::2], strict=True))
         # The kernels need to know the number of images, which a program that is exported (jax.export) leaves open.
         known = arrays[0].dtype == jnp.float32 and not any(map(is_symbolic_dim, arrays[0].shape))
         kernels = find_kernels("convolution_gpu") if known else None
-        return plain(*arrays, **sizes) if kernels is None else getattr(kernels, name)(*arrays, **sizes)
+        if kernels is None:
+            return functools.reduce(jnp.add, [plain(*pair, count, **sizes) for pair in pairs])
+        return getattr(kernels, name)(pairs, count, **sizes)
 
-    primitive = new_primitive(name, plain)
+    return on_gpu
+
+
+def _primitive(name: str) -> Primitive:
+    by_patches = getattr(convolution_xla, f"{name}_by_patches")
+    primitive = new_primitive(name, getattr(convolution_xla, name))
     for_cpu = functools.partial(by_patches, patches=convolution_xla.FOR_CPU)
     mlir.register_lowering(primitive, mlir.lower_fun(for_cpu, multiple_results=False), platform="cpu")
-    mlir.register_lowering(primitive, mlir.lower_fun(on_gpu, multiple_results=False), platform="cuda")
+    mlir.register_lowering(primitive, mlir.lower_fun(_on_gpu(name), multiple_results=False), platform="cuda")
     return primitive
 
 
@@ -150,4 +159,13 @@ _bilinear(
     lambda weight, x, g, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
     lambda weight, x, g, count, stride: _convolve_p.bind(x, weight, count, stride=stride),
 )
-join_tangents(_input_gradient_p)
+
+
+def _join_input_gradients(g: Array, weight: Array, other_g: Array, other_weight: Array, *rest: Any, **sizes: int) -> Any:
+    both = jnp.concatenate([g, other_g], axis=-1), jnp.concatenate([weight, other_weight], axis=1)
+    return _input_gradient_p.bind(*both, *rest, **sizes)
+
+
+join_tangents(_convolve_p, {"cuda": _on_gpu("convolve")})
+join_tangents(_weight_gradient_p, {"cuda": _on_gpu("convolve_weight_gradient")})
+join_tangents(_input_gradient_p, {"cuda": _on_gpu("convolve_input_gradient"), "cpu": _join_input_gradients})

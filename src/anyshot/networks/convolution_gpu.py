@@ -32,18 +32,28 @@ from anyshot.networks import convolution_halves_gpu as halves
 from anyshot.networks.tiles_gpu import Index, Ref, below, first_of_tile, launched, padded, tile, unravel, within
 
 Factors: TypeAlias = tuple[Array, Array]
+Pairs: TypeAlias = Sequence[tuple[Array, Array]]  # what an operation is applied to; the results are added
 Count: TypeAlias = Int[Array, " t"]
 
 
-def convolve(
-    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, *, interpret: bool = False
+def convolve(pairs: Pairs, count: Count, stride: int, *, interpret: bool = False) -> Float[Array, "t n i j o"]:
+    """Convolve images (t, n, h, w, c) with each task's weights (t, o, k), and add what several pairs of both give.
+
+    `interpret` runs the kernel's Python on any device, for tests.
+    """
+    (tasks, examples, height, width, channels), outputs = pairs[0][0].shape, pairs[0][1].shape[1]
+    rows = examples * ((height - 1) // stride + 1) * ((width - 1) // stride + 1)
+    if halves.fits(tasks * rows, channels, outputs, stride):
+        return halves.convolve(pairs, count, interpret=interpret)
+    return functools.reduce(jnp.add, [_convolve(*pair, count, stride, interpret) for pair in pairs])
+
+
+def _convolve(
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, interpret: bool
 ) -> Float[Array, "t n i j o"]:
-    """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
     (tasks, examples, height, width, _), (_, outputs, columns) = x.shape, weight.shape
     size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
     rows = examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, columns // 9, outputs, stride):
-        return halves.convolve(x, weight, count, interpret=interpret)
     # 64 rows and 4 warps get Hopper's warp-group products (14x14x32: 17 us; 64 and 2: 27); fewer rows pay only where 64
     # leave most of the 132 multiprocessors idle (4x4x32: 4.5 us). A step of two taps of 32 channels beats one and four.
     row_tile, output_tile = 64 if tasks * pl.cdiv(rows, 64) >= 100 else 16, min(64, padded(outputs))
@@ -77,16 +87,23 @@ def convolve(
 
 
 def convolve_input_gradient(
-    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, stride: int, height: int, width: int, *,
-    interpret: bool = False,
+    pairs: Pairs, count: Count, stride: int, height: int, width: int, *, interpret: bool = False
+) -> Float[Array, "t n h w c"]:
+    """The adjoint of `convolve` in x, for pairs of gradients (t, n, i, j, o) and weights."""
+    (tasks, examples, *_, outputs), columns = pairs[0][0].shape, pairs[0][1].shape[2]
+    if halves.fits(tasks * examples * height * width, outputs, columns // 9, stride):
+        return halves.convolve_input_gradient(pairs, count, interpret=interpret)
+    return functools.reduce(jnp.add, [_input_gradient(*pair, count, stride, height, width, interpret) for pair in pairs])
+
+
+def _input_gradient(
+    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, stride: int, height: int, width: int,
+    interpret: bool,
 ) -> Float[Array, "t n h w c"]:  # fmt: skip
-    """The adjoint of `convolve` in x."""
     (tasks, examples, *size_out, outputs), channels = g.shape, weight.shape[2] // 9
     # A row is a block of stride x stride pixels, which share the outputs that reach them; so each is read only once.
     blocks = (pl.cdiv(height, stride), pl.cdiv(width, stride))
     rows = examples * blocks[0] * blocks[1]
-    if halves.fits(tasks * rows, outputs, channels, stride):
-        return halves.convolve_input_gradient(g, weight, count, interpret=interpret)
     # With few channels one tile holds all pixels of a block (28x28x3: 19 us; one tile each: 44).
     merged, output_tile = channels % 16 != 0, min(64, padded(outputs))
     columns = stride * stride * channels if merged else channels
@@ -149,13 +166,20 @@ def convolve_input_gradient(
 
 
 def convolve_weight_gradient(
-    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, *, interpret: bool = False
+    pairs: Pairs, count: Count, stride: int, *, interpret: bool = False
 ) -> Float[Array, "t o k"]:
-    """The adjoint of `convolve` in weight."""
+    """The adjoint of `convolve` in weight, for pairs of images and gradients."""
+    (x, g), *_ = pairs
+    if halves.fits(g.size // g.shape[4], x.shape[4], g.shape[4], stride):
+        return halves.convolve_weight_gradient(pairs, count, interpret=interpret)
+    return functools.reduce(jnp.add, [_weight_gradient(*pair, count, stride, interpret) for pair in pairs])
+
+
+def _weight_gradient(
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, interpret: bool
+) -> Float[Array, "t o k"]:
     tasks, examples, *size_out, outputs = g.shape
     columns, rows = 9 * x.shape[4], examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, x.shape[4], outputs, stride):
-        return halves.convolve_weight_gradient(x, g, count, interpret=interpret)
     output_tile, column_tile = min(64, padded(outputs)), min(32, padded(columns))
     grid = (pl.cdiv(columns, column_tile), pl.cdiv(outputs, output_tile))
     # Up to 320 rows one program adds them all, as a second kernel hardly pays (7x7x32: 11 us; in halves 8 + 2 and a
