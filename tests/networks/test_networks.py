@@ -254,7 +254,7 @@ def xla_mlp(net: MLP, x: Any) -> Any:
 
 
 NEEDS_GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no GPU")
-CONVOLUTIONS = (operations._convolve_p, operations._input_gradient_p, operations._weight_gradient_p)
+CONVOLUTIONS = (operations.convolve_p, operations.input_gradient_p, operations.weight_gradient_p)
 KEY = jax.random.key(3)
 NETWORKS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "Conv4, stride 2": (
