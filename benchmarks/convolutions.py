@@ -52,14 +52,14 @@ def ways(name: str, sizes: dict[str, int]) -> dict[str, Callable[..., Any]]:
     return {
         "xla": functools.partial(getattr(convolution_xla, name), stride=1, **sizes),
         "tf32": functools.partial(without_halves, getattr(convolution_gpu, name), stride=1, **sizes),
-        "halves": getattr(convolution_halves_gpu, name),
+        "halves": lambda a, b, count: getattr(convolution_halves_gpu, name)([(a, b)], count),
     }
 
 
-def without_halves(kernel: Callable[..., Any], *arrays: Any, **sizes: int) -> Any:
+def without_halves(kernel: Callable[..., Any], a: Any, b: Any, count: Any, **sizes: int) -> Any:
     fits, convolution_halves_gpu.fits = convolution_halves_gpu.fits, lambda *_: False
     try:
-        return kernel(*arrays, **sizes)
+        return kernel([(a, b)], count, **sizes)
     finally:
         convolution_halves_gpu.fits = fits
 

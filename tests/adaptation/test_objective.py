@@ -413,14 +413,23 @@ def test_memory_does_not_grow_with_inner_steps_when_rematerialised() -> None:
     assert temporary_bytes(34, False) - temporary_bytes(2, False) > 3 * (many - few)
 
 
-def test_large_tasks_are_taken_in_turn_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twenty pairs of 84x84 images fill a GPU, pairs of 42x42 do not; on a CPU all tasks are taken in turn."""
+def test_a_gpu_batches_as_many_tasks_as_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four of twenty pairs of 84x84 images, all of 42x42; on a CPU tasks are taken in turn."""
     large, small = (
-        Shots(jnp.zeros((2, 20, 2, side, side, 3), jnp.uint8), jnp.zeros((2, 20), jnp.int32), jnp.ones(2, jnp.int32))
+        Shots(jnp.zeros((6, 20, 2, side, side, 3), jnp.uint8), jnp.zeros((6, 20), jnp.int32), jnp.ones(6, jnp.int32))
         for side in (84, 42)
     )
-    assert MetaObjective()._in_turn(small)
+    assert MetaObjective()._at_once(small) is None
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert MetaObjective()._in_turn(large)
-    assert not MetaObjective(batching="together")._in_turn(large)
-    assert not MetaObjective()._in_turn(small)
+    assert MetaObjective()._at_once(large) == 4
+    assert MetaObjective()._at_once(small) == 6
+    assert MetaObjective(batching="together")._at_once(large) == 6
+    assert MetaObjective(batching="in turn")._at_once(small) is None
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3])
+def test_tasks_in_groups(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups of one, two, and of two where three would fit: the fourth would stand alone."""
+    monkeypatch.setattr(MetaObjective, "_at_once", lambda *_: at_once)
+    ours = eqx.filter_jit(MetaObjective(Update(steps=2, clip=0.6)).value_and_grad)
+    close(ours(_MODEL, _RATE, as_episodes(_TASKS, M)), _unchanged, 1e-12)

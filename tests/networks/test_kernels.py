@@ -49,26 +49,38 @@ def reference(x: Any, weight: Any, g: Any, stride: int) -> Any:
     return (y, *backward(g.astype(float)))
 
 
+@pytest.mark.parametrize("pairs", [1, 2])
 @pytest.mark.parametrize("interpret", [True, pytest.param(False, marks=[pytest.mark.gpu, NEEDS_GPU])])
-def test_kernels_of_halves(interpret: bool) -> None:
-    """Float32's accuracy at any scale, each task with its own; images behind the count, here NaN, reach nothing."""
+def test_kernels_of_halves(pairs: int, interpret: bool) -> None:
+    """Float32's accuracy at any scale, each task with its own; images behind the count, here NaN, reach nothing.
+
+    Of two pairs the results are added; each array has its own scale then, too.
+    """
     counts = jnp.array([3, 2, 0], jnp.int32)
+    there = (jnp.arange(3) < counts[:, None])[..., None, None, None]
 
     def sized(array: Any, *scales: float) -> Any:
         return array * jnp.array(scales, jnp.float32).reshape(-1, *[1] * (array.ndim - 1))
 
     x, weight = sized(normal(3, 3, 5, 4, 32), 1e20, 1e-25, 1.0), sized(normal(3, 64, 288), 1e-3, 1e5, 1.0)
     g = sized(normal(3, 3, 5, 4, 64), 1e-10, 1e10, 1.0)
-    there = (jnp.arange(3) < counts[:, None])[..., None, None, None]
+    other = (
+        sized(x[:, ::-1], 8.0, 0.1, 1.0),
+        sized(weight[:, ::-1], 0.1, 8.0, 1.0),
+        sized(g[:, :, ::-1], 9.0, 0.2, 1.0),
+    )
+    given = [(x, weight, g), other][:pairs]
 
     @jax.jit
-    def ours(x: Any, weight: Any, g: Any) -> Any:
-        y = halves.convolve(x, weight, counts, interpret=interpret)
-        d_x = halves.convolve_input_gradient(g, weight, counts, interpret=interpret)
-        return y, d_x, halves.convolve_weight_gradient(x, g, counts, interpret=interpret)
+    def ours(given: Any) -> Any:
+        y = halves.convolve([(x, weight) for x, weight, _ in given], counts, interpret=interpret)
+        d_x = halves.convolve_input_gradient([(g, weight) for _, weight, g in given], counts, interpret=interpret)
+        d_weight = halves.convolve_weight_gradient([(x, g) for x, _, g in given], counts, interpret=interpret)
+        return y, d_x, d_weight
 
-    found = ours(jnp.where(there, x, jnp.nan), weight, jnp.where(there, g, jnp.nan))
-    y, d_x, d_weight = reference(x, weight, jnp.where(there, g, 0.0), 1)
+    found = ours([(jnp.where(there, x, jnp.nan), weight, jnp.where(there, g, jnp.nan)) for x, weight, g in given])
+    expected = [reference(x, weight, jnp.where(there, g, 0.0), 1) for x, weight, g in given]
+    y, d_x, d_weight = (functools.reduce(jnp.add, terms) for terms in zip(*expected, strict=True))
     for task, count in enumerate(counts.tolist()):
         of_task = [np.asarray(a[task], float) for a in found]
         if count == 0:
@@ -121,7 +133,8 @@ def test_meta_gradient_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
         left, right = halves.split(a), halves.split(b)
         pairs = [(left.high, right.high), (left.high, right.low), (left.low, right.high)][:products]
         terms = [jnp.matmul(p.astype(a.dtype), q.astype(a.dtype), precision="highest") for p, q in pairs]
-        return functools.reduce(jnp.add, terms[::-1]) * (left.unit * right.unit)[:, None, None]
+        units = halves.unit(left.largest) * halves.unit(right.largest)
+        return functools.reduce(jnp.add, terms[::-1]) * units[:, None, None]
 
     expected = meta_gradient(jnp.float64)
     apart = []

@@ -254,7 +254,7 @@ def xla_mlp(net: MLP, x: Any) -> Any:
 
 
 NEEDS_GPU = pytest.mark.skipif(jax.default_backend() != "gpu", reason="there is no GPU")
-CONVOLUTIONS = (operations._convolve_p, operations._input_gradient_p, operations._weight_gradient_p)
+CONVOLUTIONS = (operations.convolve_p, operations.input_gradient_p, operations.weight_gradient_p)
 KEY = jax.random.key(3)
 NETWORKS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "Conv4, stride 2": (
@@ -397,9 +397,9 @@ def test_gpu_kernels(
 
     @quick_jit
     def interpreted(x: Any, weight: Any, g: Any) -> Any:
-        y = convolution_gpu.convolve(x, weight, count, stride, interpret=interpret)
-        d_x = convolution_gpu.convolve_input_gradient(g, weight, count, stride, height, width, interpret=interpret)
-        return y, d_x, convolution_gpu.convolve_weight_gradient(x, g, count, stride, interpret=interpret)
+        y = convolution_gpu.convolve([(x, weight)], count, stride, interpret=interpret)
+        d_x = convolution_gpu.convolve_input_gradient([(g, weight)], count, stride, height, width, interpret=interpret)
+        return y, d_x, convolution_gpu.convolve_weight_gradient([(x, g)], count, stride, interpret=interpret)
 
     agree(interpreted(x, weight, g), (y, d_x, d_weight), 1e-5)
     agree(sum_pixels(g, interpret=interpret), g.astype(float).sum((1, 2, 3)), 1e-5)

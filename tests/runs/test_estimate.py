@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from anyshot import Experiment, load_tasks, make_experiment
+from anyshot.adaptation import objective
 from anyshot.learners import LEARNERS, Learner
 from anyshot.online import OnlineProtocol
 from anyshot.runs.estimate import CPU, GPU, estimate
@@ -55,6 +56,19 @@ def test_the_estimate_follows_the_settings() -> None:
     assert needs(network__channels=32).seconds_per_step[GPU] > usual.seconds_per_step[GPU]
     assert needs(learner__batching="in turn").working_bytes[CPU] < usual.working_bytes[CPU]
     assert needs(protocol__tasks_per_update=10).working_bytes[GPU] > usual.working_bytes[GPU]
+
+
+def test_a_gpu_needs_memory_for_as_many_tasks_as_fill_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def needs(batching: str) -> Any:
+        settings = {"learner.batching": batching, "protocol.tasks_per_update": 16}
+        return estimate(make_experiment("rainbow-digits", "ftml-vs", settings=settings)).working_bytes
+
+    auto, together, in_turn = (needs(batching) for batching in ("auto", "together", "in turn"))
+    assert auto == {CPU: in_turn[CPU], GPU: together[GPU]}, "small images: all tasks at once"
+    monkeypatch.setattr(objective, "FILL_A_GPU", 4 * 10 * 16 * 16 * 3)
+    assert needs("together") == together
+    assert needs("auto")[CPU] == in_turn[CPU]
+    assert needs("auto")[GPU] - in_turn[GPU] == pytest.approx((together[GPU] - in_turn[GPU]) / 7), "four of sixteen"
 
 
 @pytest.mark.parametrize("learner", list(LEARNERS))

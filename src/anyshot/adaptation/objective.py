@@ -20,8 +20,21 @@ from anyshot.inputs import check_not_negative
 from anyshot.rates import Rate
 from anyshot.shots import Episodes, Shots, check_is_shots
 
-# Numbers in a task's shots from which on a GPU takes tasks in turn: 20 pairs of 84x84, not of 42x42.
-FILLS_A_GPU = 2**19
+# Numbers in the shots of the tasks that a GPU batches: four tasks of 20 pairs of 84x84 pixels, nineteen of 42x42.
+FILL_A_GPU = 2**22
+
+
+def tasks_that_fill_a_gpu(tasks: int, numbers: int) -> int:
+    """How many of these tasks a GPU batches at a time.
+
+    Args:
+        tasks: that there are.
+        numbers: in the shots of all of them.
+
+    >>> tasks_that_fill_a_gpu(16, 16 * 20 * 2 * 84 * 84 * 3)
+    4
+    """
+    return min(tasks, max(1, FILL_A_GPU * tasks // max(1, numbers)))
 
 
 class MetaObjective(eqx.Module):
@@ -32,9 +45,9 @@ class MetaObjective(eqx.Module):
         kl_coefficient: of meta-regularisation, the KL divergence of Gaussian weights from a standard normal (paper,
             appendix C). Used when the model is a `GaussianWeights`.
         batching: how the tasks of a batch are computed. "together" batches them (right for a GPU), "in turn" takes one
-            after another, each in the smallest padding that holds its shots (right for a CPU, and for a GPU where one
-            task fills it: memory is then one task's). The result is the same; "auto" goes by the default device and
-            the size of a task. Both share the tasks among the devices of `share_tasks`.
+            after another, each in the smallest padding that holds its shots (right for a CPU). The result is the same;
+            "auto" goes by the default device, and where a few tasks fill a GPU, it takes so many at a time, which
+            bounds the memory. All share the tasks among the devices of `share_tasks`.
 
     >>> import jax.numpy as jnp
     >>> from anyshot.adaptation import squared_error
@@ -86,13 +99,14 @@ class MetaObjective(eqx.Module):
         check_rate(rate)
         check_fit(model, self.update.loss, episodes.train, "episodes.train")
         check_fit(model, self.update.loss, episodes.val, "episodes.val")
-        return mean_over_tasks(self._task_loss, (model, rate), episodes, self._in_turn(episodes.train))
+        return mean_over_tasks(self._task_loss, (model, rate), episodes, self._at_once(episodes.train))
 
-    def _in_turn(self, shots: Shots) -> bool:
-        if self.batching != "auto":
-            return self.batching == "in turn"
-        numbers = sum(leaf.size for leaf in jax.tree.leaves(shots.x)) // shots.count.shape[0]
-        return jax.default_backend() == "cpu" or numbers >= FILLS_A_GPU
+    def _at_once(self, shots: Shots) -> int | None:
+        """The number of tasks that a device batches; None if it takes one after another."""
+        if self.batching == "in turn" or (self.batching == "auto" and jax.default_backend() == "cpu"):
+            return None
+        tasks, numbers = shots.count.shape[0], sum(leaf.size for leaf in jax.tree.leaves(shots.x))
+        return tasks if self.batching == "together" else tasks_that_fill_a_gpu(tasks, numbers)
 
     def _task_loss(self, both: tuple[PyTree[Any], Rate], episode: Episodes) -> Float[Array, ""]:
         """Compute L(D_val, U(θ, α_K, K)), the validation loss of one task after adaptation."""

@@ -30,7 +30,7 @@ from anyshot.networks import convolution_xla
 from anyshot.networks.convolution_tangent import join_tangents
 from anyshot.networks.kernels import find_kernels
 from anyshot.networks.patches import KERNEL
-from anyshot.networks.primitive import new_primitive
+from anyshot.networks.primitive import batch_tasks, new_primitive
 
 
 def convolve(
@@ -58,58 +58,48 @@ def convolve(
             f"weight has {weight.shape[1]} columns; images with {x.shape[-1]} channels need {KERNEL**2 * x.shape[-1]}"
         )
     count = jnp.asarray(x.shape[0] if count is None else count, jnp.int32)
-    return _convolve_p.bind(x[None], weight[None], count[None], stride=stride)[0]
+    return convolve_p.bind(x[None], weight[None], count[None], stride=stride)[0]
 
 
 # The primitives: abstract shapes, lowering, batching, derivatives.
 
 
-def _primitive(name: str) -> Primitive:
+def suit_kernels(images: Array) -> bool:
+    """Whether the kernels take such images: their number is known, which a program that is exported leaves open."""
+    return images.dtype == jnp.float32 and not any(map(is_symbolic_dim, images.shape))
+
+
+def _on_gpu(name: str) -> Callable[..., Array]:
+    """The operation of one pair of arrays, or the sum of those of several, followed by the count."""
     plain: Callable[..., Array] = getattr(convolution_xla, name)
-    by_patches = getattr(convolution_xla, f"{name}_by_patches")
 
     def on_gpu(*arrays: Array, **sizes: int) -> Array:
-        # The kernels need to know the number of images, which a program that is exported (jax.export) leaves open.
-        known = arrays[0].dtype == jnp.float32 and not any(map(is_symbolic_dim, arrays[0].shape))
-        kernels = find_kernels("convolution_gpu") if known else None
-        return plain(*arrays, **sizes) if kernels is None else getattr(kernels, name)(*arrays, **sizes)
+        *factors, count = arrays
+        pairs = list(zip(factors[::2], factors[1::2], strict=True))
+        kernels = find_kernels("convolution_gpu") if suit_kernels(arrays[0]) else None
+        if kernels is None:
+            return functools.reduce(jnp.add, [plain(*pair, count, **sizes) for pair in pairs])
+        return getattr(kernels, name)(pairs, count, **sizes)
 
-    primitive = new_primitive(name, plain)
+    return on_gpu
+
+
+def _primitive(name: str) -> Primitive:
+    by_patches = getattr(convolution_xla, f"{name}_by_patches")
+    primitive = new_primitive(name, getattr(convolution_xla, name))
     for_cpu = functools.partial(by_patches, patches=convolution_xla.FOR_CPU)
     mlir.register_lowering(primitive, mlir.lower_fun(for_cpu, multiple_results=False), platform="cpu")
-    mlir.register_lowering(primitive, mlir.lower_fun(on_gpu, multiple_results=False), platform="cuda")
+    mlir.register_lowering(primitive, mlir.lower_fun(_on_gpu(name), multiple_results=False), platform="cuda")
     return primitive
 
 
-_convolve_p = _primitive("convolve")
-_input_gradient_p = _primitive("convolve_input_gradient")
-_weight_gradient_p = _primitive("convolve_weight_gradient")
+convolve_p = _primitive("convolve")
+input_gradient_p = _primitive("convolve_input_gradient")
+weight_gradient_p = _primitive("convolve_weight_gradient")
 
 
-def _batch(
-    primitive: Primitive,
-    arrays: tuple[Array, Array, Array],
-    axes: tuple[int | None, int | None, int | None],
-    **sizes: int,
-) -> tuple[Array, int]:
-    """Give the batch to the tasks' axis, or, where weights and counts are shared, to the images' axis."""
-    size = next(a.shape[axis] for a, axis in zip(arrays, axes, strict=True) if axis is not None)
-    if axes[1:] == (None, None) and primitive is not _weight_gradient_p:
-        images = jnp.moveaxis(arrays[0], axes[0] or 0, 1)
-        merged = images.reshape(images.shape[0], -1, *images.shape[3:])
-        every = jnp.full_like(arrays[2], merged.shape[1])  # those that are there need not be the first any more
-        out = primitive.bind(merged, arrays[1], every, **sizes)
-        return out.reshape(out.shape[0], size, -1, *out.shape[2:]), 1
-    per_task = [
-        jnp.broadcast_to(a, (size, *a.shape)) if axis is None else jnp.moveaxis(a, axis, 0)
-        for a, axis in zip(arrays, axes, strict=True)
-    ]
-    out = primitive.bind(*(a.reshape(-1, *a.shape[2:]) for a in per_task), **sizes)
-    return out.reshape(size, -1, *out.shape[1:]), 0
-
-
-for _p in (_convolve_p, _input_gradient_p, _weight_gradient_p):
-    batching.primitive_batchers[_p] = functools.partial(_batch, _p)
+for _p, _own in ((convolve_p, (1, 2)), (input_gradient_p, (1, 2)), (weight_gradient_p, ())):
+    batching.primitive_batchers[_p] = functools.partial(batch_tasks, _p, _own)
 
 
 def _sizes(x: Any) -> dict[str, int]:
@@ -136,18 +126,29 @@ def _bilinear(primitive: Primitive, of_first: Callable[..., Array], of_second: C
 
 
 _bilinear(
-    _convolve_p,
-    lambda g, x, weight, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
-    lambda g, x, weight, count, stride: _weight_gradient_p.bind(x, g, count, stride=stride),
+    convolve_p,
+    lambda g, x, weight, count, stride: input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
+    lambda g, x, weight, count, stride: weight_gradient_p.bind(x, g, count, stride=stride),
 )
 _bilinear(
-    _input_gradient_p,
-    lambda x, g, weight, count, stride, height, width: _convolve_p.bind(x, weight, count, stride=stride),
-    lambda x, g, weight, count, stride, height, width: _weight_gradient_p.bind(x, g, count, stride=stride),
+    input_gradient_p,
+    lambda x, g, weight, count, stride, height, width: convolve_p.bind(x, weight, count, stride=stride),
+    lambda x, g, weight, count, stride, height, width: weight_gradient_p.bind(x, g, count, stride=stride),
 )
 _bilinear(
-    _weight_gradient_p,
-    lambda weight, x, g, count, stride: _input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
-    lambda weight, x, g, count, stride: _convolve_p.bind(x, weight, count, stride=stride),
+    weight_gradient_p,
+    lambda weight, x, g, count, stride: input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
+    lambda weight, x, g, count, stride: convolve_p.bind(x, weight, count, stride=stride),
 )
-join_tangents(_input_gradient_p)
+
+
+def _join_input_gradients(
+    g: Array, weight: Array, other_g: Array, other_weight: Array, *rest: Any, **sizes: int
+) -> Any:
+    both = jnp.concatenate([g, other_g], axis=-1), jnp.concatenate([weight, other_weight], axis=1)
+    return input_gradient_p.bind(*both, *rest, **sizes)
+
+
+join_tangents(convolve_p, {"cuda": _on_gpu("convolve")})
+join_tangents(weight_gradient_p, {"cuda": _on_gpu("convolve_weight_gradient")})
+join_tangents(input_gradient_p, {"cuda": _on_gpu("convolve_input_gradient"), "cpu": _join_input_gradients})

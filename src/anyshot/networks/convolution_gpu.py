@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import jax.numpy as jnp
@@ -26,30 +26,49 @@ import numpy as np
 from jax import lax
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Int8
 
 from anyshot.networks import convolution_halves_gpu as halves
-from anyshot.networks.tiles_gpu import Index, Ref, below, first_of_tile, launched, padded, tile, unravel, within
+from anyshot.networks.products_gpu import Factors, load_patches, multiply_add, prefetched
+from anyshot.networks.tiles_gpu import Index, Ref, below, first_of_tile, gated, launched, padded, tile, unravel, within
 
-Factors: TypeAlias = tuple[Array, Array]
+Pairs: TypeAlias = Sequence[tuple[Array, Array]]  # what an operation is applied to; the results are added
 Count: TypeAlias = Int[Array, " t"]
 
 
-def convolve(
-    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, *, interpret: bool = False
-) -> Float[Array, "t n i j o"]:
-    """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
+def convolve(pairs: Pairs, count: Count, stride: int, *, interpret: bool = False) -> Float[Array, "t n i j o"]:
+    """Convolve images (t, n, h, w, c) with each task's weights (t, o, k), and add what several pairs of both give.
+
+    `interpret` runs the kernel's Python on any device, for tests.
+    """
+    (tasks, examples, height, width, channels), outputs = pairs[0][0].shape, pairs[0][1].shape[1]
+    rows = examples * ((height - 1) // stride + 1) * ((width - 1) // stride + 1)
+    if halves.fits(tasks * rows, channels, outputs, stride):
+        return halves.convolve(pairs, count, interpret=interpret)
+    return functools.reduce(jnp.add, [_convolve(*pair, count, stride, interpret) for pair in pairs])
+
+
+def convolve_and_rectify(
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], bias: Float[Array, "t o"], count: Count,
+    gate: Int8[Array, "t n h w o"] | None = None, *, slope: float, interpret: bool = False,
+) -> Float[Array, "t n h w o"]:  # fmt: skip
+    """Convolve at stride 1, add the bias, and multiply what is negative, or what a gate shuts, by the slope."""
+    return _convolve(x, weight, count, 1, interpret, bias, gate, slope)
+
+
+def _convolve(
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, interpret: bool,
+    bias: Array | None = None, gate: Array | None = None, slope: float = 1.0,
+) -> Float[Array, "t n i j o"]:  # fmt: skip
     (tasks, examples, height, width, _), (_, outputs, columns) = x.shape, weight.shape
     size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
     rows = examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, columns // 9, outputs, stride):
-        return halves.convolve(x, weight, count, interpret=interpret)
     # 64 rows and 4 warps get Hopper's warp-group products (14x14x32: 17 us; 64 and 2: 27); fewer rows pay only where 64
     # leave most of the 132 multiprocessors idle (4x4x32: 4.5 us). A step of two taps of 32 channels beats one and four.
     row_tile, output_tile = 64 if tasks * pl.cdiv(rows, 64) >= 100 else 16, min(64, padded(outputs))
     step = min(64 if output_tile <= 32 else 32, padded(columns))
 
-    def kernel(x_ref: Ref, weight_ref: Ref, count_ref: Ref, y_ref: Ref) -> None:
+    def kernel(x_ref: Ref, weight_ref: Ref, count_ref: Ref, *refs: Ref) -> None:
         row, output, task = tile(0, row_tile), tile(1, output_tile), pl.program_id(2)
         exists = (row < rows)[:, None] & below(output, outputs)[None, :]
         present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
@@ -58,35 +77,50 @@ def convolve(
             column = first + lax.iota(jnp.int32, min(step, padded(columns - first)))
             exists = below(output, outputs)[:, None] & below(column, columns)[None, :]
             weights = triton.load(weight_ref.at[task, output[:, None], column[None, :]], mask=exists, other=0.0)
-            return _patches(x_ref, task, row, present, first, column.size, stride, size_out), weights
+            return load_patches(x_ref, task, row, present, first, column.size, stride, size_out), weights
 
         empty = jnp.zeros((row_tile, output_tile), jnp.float32)
 
         def multiply() -> Array:
             product = empty
-            for pixels, weights in _prefetched([functools.partial(load, k) for k in range(0, columns, step)], 1):
-                product = _multiply_add(product, pixels, weights, (1, 1), interpret)
+            for pixels, weights in prefetched([functools.partial(load, k) for k in range(0, columns, step)], 1):
+                product = multiply_add(product, pixels, weights, (1, 1), interpret)
             return product
 
         product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
-        triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=exists)
+        place = (task, row[:, None], output[None, :])
+        if bias is not None:
+            product += triton.load(refs[0].at[task, output], mask=below(output, outputs), other=0.0)[None, :]
+            given = product if gate is None else triton.load(refs[1].at[place], mask=exists, other=0)
+            product = gated(product, given, slope)
+        triton.store(refs[-1].at[place], product, mask=exists)
 
     grid = (pl.cdiv(rows, row_tile), pl.cdiv(outputs, output_tile), tasks)
     call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret)
-    return call(x, weight, count).reshape(tasks, examples, *size_out, outputs)
+    ending = [] if bias is None else [bias] if gate is None else [bias, gate.reshape(tasks, rows, outputs)]
+    return call(x, weight, count, *ending).reshape(tasks, examples, *size_out, outputs)
 
 
 def convolve_input_gradient(
-    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, stride: int, height: int, width: int, *,
-    interpret: bool = False,
+    pairs: Pairs, count: Count, stride: int, height: int, width: int, *, interpret: bool = False
+) -> Float[Array, "t n h w c"]:
+    """The adjoint of `convolve` in x, for pairs of gradients (t, n, i, j, o) and weights."""
+    (tasks, examples, *_, outputs), columns = pairs[0][0].shape, pairs[0][1].shape[2]
+    if halves.fits(tasks * examples * height * width, outputs, columns // 9, stride):
+        return halves.convolve_input_gradient(pairs, count, interpret=interpret)
+    return functools.reduce(
+        jnp.add, [_input_gradient(*pair, count, stride, height, width, interpret) for pair in pairs]
+    )
+
+
+def _input_gradient(
+    g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, stride: int, height: int, width: int,
+    interpret: bool,
 ) -> Float[Array, "t n h w c"]:  # fmt: skip
-    """The adjoint of `convolve` in x."""
     (tasks, examples, *size_out, outputs), channels = g.shape, weight.shape[2] // 9
     # A row is a block of stride x stride pixels, which share the outputs that reach them; so each is read only once.
     blocks = (pl.cdiv(height, stride), pl.cdiv(width, stride))
     rows = examples * blocks[0] * blocks[1]
-    if halves.fits(tasks * rows, outputs, channels, stride):
-        return halves.convolve_input_gradient(g, weight, count, interpret=interpret)
     # With few channels one tile holds all pixels of a block (28x28x3: 19 us; one tile each: 44).
     merged, output_tile = channels % 16 != 0, min(64, padded(outputs))
     columns = stride * stride * channels if merged else channels
@@ -132,11 +166,11 @@ def convolve_input_gradient(
 
         @pl.when(present)
         def _() -> None:
-            factors = _prefetched([functools.partial(load, *tap) for own in taps for tap in own], depth)
+            factors = prefetched([functools.partial(load, *tap) for own in taps for tap in own], depth)
             for (a, b), own in zip(pixels, taps, strict=True):
                 product = jnp.zeros((row_tile, column_tile), jnp.float32)
                 for gradient, weights in itertools.islice(factors, len(own)):
-                    product = _multiply_add(product, gradient, weights, (1, 0), interpret)
+                    product = multiply_add(product, gradient, weights, (1, 0), interpret)
                 store(a, b, product)
 
         @pl.when(~present)
@@ -149,13 +183,29 @@ def convolve_input_gradient(
 
 
 def convolve_weight_gradient(
-    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, *, interpret: bool = False
+    pairs: Pairs, count: Count, stride: int, *, interpret: bool = False
 ) -> Float[Array, "t o k"]:
-    """The adjoint of `convolve` in weight."""
+    """The adjoint of `convolve` in weight, for pairs of images and gradients."""
+    (x, g), *_ = pairs
+    if halves.fits(g.size // g.shape[4], x.shape[4], g.shape[4], stride):
+        return halves.convolve_weight_gradient(pairs, count, interpret=interpret)
+    return functools.reduce(jnp.add, [_weight_gradient(*pair, count, stride, interpret) for pair in pairs])
+
+
+def rectified_weight_gradient(
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n h w o"], count: Count, gate: Int8[Array, "t n h w o"], *,
+    slope: float, interpret: bool = False,
+) -> Float[Array, "t o k"]:  # fmt: skip
+    """The adjoint of `convolve_and_rectify` in weight, at a gate."""
+    return _weight_gradient(x, g, count, 1, interpret, gate, slope)
+
+
+def _weight_gradient(
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, interpret: bool,
+    gate: Array | None = None, slope: float = 1.0,
+) -> Float[Array, "t o k"]:  # fmt: skip
     tasks, examples, *size_out, outputs = g.shape
     columns, rows = 9 * x.shape[4], examples * size_out[0] * size_out[1]
-    if halves.fits(tasks * rows, x.shape[4], outputs, stride):
-        return halves.convolve_weight_gradient(x, g, count, interpret=interpret)
     output_tile, column_tile = min(64, padded(outputs)), min(32, padded(columns))
     grid = (pl.cdiv(columns, column_tile), pl.cdiv(outputs, output_tile))
     # Up to 320 rows one program adds them all, as a second kernel hardly pays (7x7x32: 11 us; in halves 8 + 2 and a
@@ -163,7 +213,7 @@ def convolve_weight_gradient(
     parts = 1 if rows <= 320 else min(pl.cdiv(rows, 128), max(1, 4096 // (tasks * grid[0] * grid[1])))
     row_tile = 64 if 128 < rows <= 320 else 32
 
-    def kernel(x_ref: Ref, g_ref: Ref, count_ref: Ref, weight_ref: Ref) -> None:
+    def kernel(x_ref: Ref, g_ref: Ref, count_ref: Ref, *refs: Ref) -> None:
         task, part = unravel(pl.program_id(2), parts)
         column, output, first = tile(0, column_tile), tile(1, output_tile), first_of_tile(0, column_tile)
         present = triton.load(count_ref.at[task]) * (size_out[0] * size_out[1])
@@ -172,51 +222,17 @@ def convolve_weight_gradient(
         def add(step: Array, product: Array) -> Array:
             row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
             exists = (row < present)[:, None] & below(output, outputs)[None, :]
-            gradients = triton.load(g_ref.at[task, row[:, None], output[None, :]], mask=exists, other=0.0)
-            pixels = _patches(x_ref, task, row, present, first, column_tile, stride, size_out)
-            return _multiply_add(product, gradients, pixels, (0, 0), interpret)
+            place = (task, row[:, None], output[None, :])
+            gradients = triton.load(g_ref.at[place], mask=exists, other=0.0)
+            if gate is not None:
+                gradients = gated(gradients, triton.load(refs[0].at[place], mask=exists, other=0), slope)
+            pixels = load_patches(x_ref, task, row, present, first, column_tile, stride, size_out)
+            return multiply_add(product, gradients, pixels, (0, 0), interpret)
 
         product = lax.fori_loop(0, steps, add, jnp.zeros((output_tile, column_tile), jnp.float32))
         exists = below(output, outputs)[:, None] & below(column, columns)[None, :]
-        triton.store(weight_ref.at[part, task, output[:, None], column[None, :]], product, mask=exists)
+        triton.store(refs[-1].at[part, task, output[:, None], column[None, :]], product, mask=exists)
 
     call = launched(kernel, (parts, tasks, outputs, columns), (*grid, tasks * parts), 2, interpret)
-    return call(x, g.reshape(tasks, rows, outputs), count).sum(0)
-
-
-def _patches(
-    x_ref: Ref, task: Index, row: Array, rows: Index, first: Index, count: int, stride: int, size: Sequence[int]
-) -> Array:
-    """Rows (example, output pixel) below `rows` of the matrix of patches; of its columns `count` from `first` on."""
-    *_, height, width, channels = x_ref.shape
-    example, i, j = (part[:, None] for part in unravel(row, *size))
-    column = first + lax.iota(jnp.int32, count)
-    tap_row, tap_column, channel = unravel(column, 3, channels)
-    if channels % count == 0:  # all of one tap: scalars, which spare arithmetic per column
-        tap_row, tap_column, _ = unravel(first, 3, channels)
-    y, x = stride * i + (tap_row - 1), stride * j + (tap_column - 1)
-    inside = (row < rows)[:, None] & within(y, height) & within(x, width) & below(column, 9 * channels)[None, :]
-    return triton.load(x_ref.at[task, example, y, x, channel[None, :]], mask=inside, other=0.0)
-
-
-def _multiply_add(total: Array, left: Array, right: Array, contracted: tuple[int, int], interpret: bool) -> Array:
-    """Add a product to float32's accuracy, on tensor cores that take TF32, the 11 leading bits of a float32."""
-    # Each factor is split into these bits and an exact rest; the product of the rests is beneath rounding. Triton's own
-    # three TF32 products take 10% longer, six of bfloat16 10-40%, float32 arithmetic up to four times as long. The
-    # total stays outside the tensor cores, which truncate their sums (the error would be 2e-6).
-    dot = functools.partial(lax.dot_general, dimension_numbers=(((contracted[0],), (contracted[1],)), ((), ())))
-    if interpret:
-        return total + dot(left, right, precision=lax.Precision.HIGHEST)
-    bits = (lax.bitcast_convert_type(factor, jnp.int32) & np.int32(-(1 << 13)) for factor in (left, right))
-    a, b = (lax.bitcast_convert_type(head, jnp.float32) for head in bits)
-    dot = functools.partial(dot, precision=lax.DotAlgorithmPreset.TF32_TF32_F32)
-    return total + (dot(left - a, b) + dot(a, right - b) + dot(a, b))
-
-
-def _prefetched(loads: Sequence[Callable[[], Factors]], depth: int) -> Iterator[Factors]:
-    """What the loads return, each started `depth` products before its turn, to hide the memory's latency."""
-    started = [load() for load in loads[:depth]]
-    for load in loads[depth:]:
-        started.append(load())
-        yield started.pop(0)
-    yield from started
+    by_row = [array.reshape(tasks, rows, outputs) for array in (g, gate) if array is not None]
+    return call(x, by_row[0], count, *by_row[1:]).sum(0)

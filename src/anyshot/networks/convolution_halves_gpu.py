@@ -25,15 +25,16 @@ from jaxtyping import Array, Float, Int
 from anyshot.networks.tiles_gpu import Index, Ref, first_of_tile, launched, tile, unravel, within
 
 Count: TypeAlias = Int[Array, " t"]
+Pairs: TypeAlias = Sequence[tuple[Array, Array]]  # what an operation is applied to; the results are added
 WIDTHS = (32, 64)  # channels that are one tile
 
 
 class Halves(NamedTuple):
-    """Two float16 arrays whose sum is an array divided by a unit of each task, a power of two."""
+    """Two float16 arrays whose sum is an array divided by a `unit` of each task, which goes by its largest number."""
 
     high: Array
     low: Array
-    unit: Float[Array, " t"]
+    largest: Float[Array, " t"]
 
 
 def fits(rows: int, channels: int, outputs: int, stride: int) -> bool:
@@ -41,101 +42,133 @@ def fits(rows: int, channels: int, outputs: int, stride: int) -> bool:
     return stride == 1 and channels in WIDTHS and outputs in WIDTHS and rows >= 2**16
 
 
-def convolve(
-    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
-) -> Float[Array, "t n h w o"]:
-    """Convolve each task's images with its weights; `interpret` runs the kernel's Python on any device, for tests."""
-    (tasks, examples, height, width, channels), outputs, row_tile = x.shape, weight.shape[1], 64
-    rows = examples * height * width
+def convolve(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t n h w o"]:
+    """Convolve images (t, n, h, w, c) with each task's weights (t, o, k), and add what several pairs of both give.
+
+    `interpret` runs the kernel's Python on any device, for tests.
+    """
+    return _convolve([(split(x, count), split(weight)) for x, weight in pairs], count, interpret)
+
+
+def convolve_input_gradient(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t n h w c"]:
+    """The adjoint of `convolve` in x, for pairs of gradients and weights: a convolution with weights turned round."""
+    tasks, outputs, columns = pairs[0][1].shape
+
+    def turned(half: Array) -> Array:
+        taps = half.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
+        return taps.reshape(tasks, columns // 9, 9 * outputs)
+
+    def turn(weights: Halves) -> Halves:
+        return Halves(turned(weights.high), turned(weights.low), weights.largest)
+
+    return _convolve([(split(g, count), turn(split(weight))) for g, weight in pairs], count, interpret)
+
+
+def _convolve(pairs: Sequence[tuple[Halves, Halves]], count: Count, interpret: bool) -> Float[Array, "t n h w o"]:
+    (tasks, examples, height, width, channels), outputs = pairs[0][0].high.shape, pairs[0][1].high.shape[1]
+    rows, row_tile = examples * height * width, 64
     # 40 images of 84x84x64: 184 us. With three stages instead of two 192, with four 278, as fewer programs run side by
     # side; with 128 rows and 8 warps 188, 243 and 237. In TF32 (`convolution_gpu`) 470.
 
     def kernel(*refs: Ref) -> None:
-        x_high, x_low, w_high, w_low, count_ref, x_unit, w_unit, y_ref = refs
+        *halves, count_ref, y_ref = refs
         row, task = tile(0, row_tile), pl.program_id(1)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
         present = triton.load(count_ref.at[task]) * (height * width)
         empty = jnp.zeros((row_tile, outputs), jnp.float32)
 
-        def add(tap: Array, product: Array) -> Array:
-            tap = tap.astype(jnp.int32)  # where 64 bits are the default, a loop counts in them
-            pixels = _pixels((x_high, x_low), task, row, present, tap)
-            place = (task, output[:, None], (tap * channels + channel)[None, :])
-            return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
+        def multiply(pair: Sequence[Ref]) -> Array:
+            x_high, x_low, x_largest, w_high, w_low, w_largest = pair
 
-        def multiply() -> Array:
-            product = lax.fori_loop(0, 9, add, empty)
-            return product * triton.load(x_unit.at[task]) * triton.load(w_unit.at[task])
+            def add(tap: Array, product: Array) -> Array:
+                tap = tap.astype(jnp.int32)  # where 64 bits are the default, a loop counts in them
+                pixels = _pixels((x_high, x_low), task, row, present, tap)
+                place = (task, output[:, None], (tap * channels + channel)[None, :])
+                return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
 
-        product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
+            return lax.fori_loop(0, 9, add, empty) * _load_unit(x_largest, task) * _load_unit(w_largest, task)
+
+        def multiply_all() -> Array:
+            return functools.reduce(jnp.add, [multiply(halves[k : k + 6]) for k in range(0, len(halves), 6)])
+
+        product = lax.cond(first_of_tile(0, row_tile) < present, multiply_all, lambda: empty)
         triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=(row < rows)[:, None])
 
-    grid, (high, low, unit), weights = (pl.cdiv(rows, row_tile), tasks), split(x, count), split(weight)
+    grid = (pl.cdiv(rows, row_tile), tasks)
     call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret, stages=2)
-    y = call(high, low, weights.high, weights.low, count, unit, weights.unit)
-    return y.reshape(tasks, examples, height, width, outputs)
+    arrays = [array for images, weights in pairs for array in (*images, *weights)]
+    return call(*arrays, count).reshape(tasks, examples, height, width, outputs)
 
 
-def convolve_input_gradient(
-    g: Float[Array, "t n h w o"], weight: Float[Array, "t o k"], count: Count, *, interpret: bool = False
-) -> Float[Array, "t n h w c"]:
-    """The adjoint of `convolve` in x: a convolution with the weights turned round."""
-    tasks, outputs, columns = weight.shape
-    turned = weight.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
-    return convolve(g, turned.reshape(tasks, columns // 9, 9 * outputs), count, interpret=interpret)
-
-
-def convolve_weight_gradient(
-    x: Float[Array, "t n h w c"], g: Float[Array, "t n h w o"], count: Count, *, interpret: bool = False
-) -> Float[Array, "t o k"]:
-    """The adjoint of `convolve` in weight."""
-    (tasks, examples, height, width, outputs), channels = g.shape, x.shape[4]
+def convolve_weight_gradient(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t o k"]:
+    """The adjoint of `convolve` in weight, for pairs of images and gradients (t, n, h, w, o)."""
+    (tasks, examples, height, width, channels), outputs = pairs[0][0].shape, pairs[0][1].shape[4]
     rows, row_tile = examples * height * width, 32
     # 40 images of 84x84x64: 220 us; with 64 rows a step 263, with three taps a program, which share its gradients, 403
     # to 570. In TF32 (`convolution_gpu`) 624.
     parts = max(1, min(rows // 256, 120 // tasks))
 
     def kernel(*refs: Ref) -> None:
-        x_high, x_low, g_high, g_low, count_ref, x_unit, g_unit, weight_ref = refs
+        *halves, count_ref, weight_ref = refs
         tap, (task, part) = pl.program_id(0), unravel(pl.program_id(1), parts)
         output, channel = lax.iota(jnp.int32, outputs), lax.iota(jnp.int32, channels)
         present = triton.load(count_ref.at[task]) * (height * width)
         steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
 
-        def add(step: Array, product: Array) -> Array:
-            row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
-            place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
-            gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
-            pixels = _pixels((x_high, x_low), task, row, present, tap)
-            return _multiply_add(product, gradients, pixels, (0, 0))
+        def multiply(pair: Sequence[Ref]) -> Array:
+            x_high, x_low, x_largest, g_high, g_low, g_largest = pair
 
-        product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
-        scaled = product * triton.load(x_unit.at[task]) * triton.load(g_unit.at[task])
-        triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], scaled)
+            def add(step: Array, product: Array) -> Array:
+                row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
+                place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
+                gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
+                pixels = _pixels((x_high, x_low), task, row, present, tap)
+                return _multiply_add(product, gradients, pixels, (0, 0))
 
-    images, gradients = split(x, count), split(g.reshape(tasks, examples, -1, outputs), count)
-    high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
+            product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
+            return product * _load_unit(x_largest, task) * _load_unit(g_largest, task)
+
+        product = functools.reduce(jnp.add, [multiply(halves[k : k + 6]) for k in range(0, len(halves), 6)])
+        triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], product)
+
+    def by_row(gradients: Halves) -> Halves:  # after the split: `convolve_input_gradient` shares these halves
+        high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
+        return Halves(high, low, gradients.largest)
+
+    arrays = [array for x, g in pairs for array in (*split(x, count), *by_row(split(g, count)))]
     call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9, tasks * parts), 4, interpret, stages=3)
-    return call(images.high, images.low, high, low, count, images.unit, gradients.unit).sum(0)
+    return call(*arrays, count).sum(0)
 
 
 def split(array: Float[Array, "t ..."], count: Count | None = None) -> Halves:
     """Scale and split an array. Only the first `count` of the second axis matter, if one is given.
 
-    >>> high, low, unit = split(jnp.array([[3.0, 0.75]], jnp.float32))
-    >>> print(high.dtype, unit, (high.astype(jnp.float32) + low) * unit)
+    >>> high, low, largest = split(jnp.array([[3.0, 0.75]], jnp.float32))
+    >>> print(high.dtype, unit(largest), (high.astype(jnp.float32) + low) * unit(largest))
     float16 [0.00012207] [[3.   0.75]]
     """
     axes, size = tuple(range(1, array.ndim)), jnp.abs(array)
     if count is not None:
         there = jnp.arange(array.shape[1]) < count[:, None]
         size = jnp.where(there.reshape(*there.shape, *[1] * (array.ndim - 2)), size, 0.0)
-    exponent = lax.bitcast_convert_type(size.max(axes), jnp.int32) & np.int32(0x7F800000)
-    power = jnp.clip(lax.bitcast_convert_type(exponent, jnp.float32), 2.0**-100, 2.0**100)
-    scaled = array * (2.0**14 / power).reshape(-1, *[1] * len(axes))  # float16 reaches to 2**16
+    largest = size.max(axes)
+    # 1 / unit by its bits: XLA would divide in a kernel of its own.
+    inverse = np.int32(254 << 23) - lax.bitcast_convert_type(unit(largest), jnp.int32)
+    scaled = array * lax.bitcast_convert_type(inverse, jnp.float32).reshape(-1, *[1] * len(axes))
     # Not a conversion there and back: XLA takes that for no change at all, and the low half would be zero.
     high = lax.reduce_precision(scaled, exponent_bits=5, mantissa_bits=10)
-    return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), power / 2.0**14)
+    return Halves(high.astype(jnp.float16), (scaled - high).astype(jnp.float16), largest)
+
+
+def unit(largest: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The power of two that an array is divided by: the largest number becomes 2**14 to 2**15; float16 has 2**16."""
+    exponent = lax.bitcast_convert_type(largest, jnp.int32) & np.int32(0x7F800000)
+    clipped = lax.clamp(np.int32((127 - 100) << 23), exponent, np.int32((127 + 100) << 23))
+    return lax.bitcast_convert_type(clipped - np.int32(14 << 23), jnp.float32)
+
+
+def _load_unit(largest_ref: Ref, task: Index) -> Array:
+    return unit(triton.load(largest_ref.at[task]))
 
 
 def _pixels(refs: Sequence[Ref], task: Index, row: Array, rows: Index, tap: Array) -> list[Array]:

@@ -12,8 +12,10 @@ from anyshot.networks.batched import Batched
 from anyshot.networks.bias import add_bias
 from anyshot.networks.convolution import convolve
 from anyshot.networks.layers import Convolution, Linear, as_float, leaky_relu, max_pool
+from anyshot.networks.rectified import convolve_and_rectify
 from anyshot.networks.sizes import check_convolutions, check_shape
 
+COLOURS = 3
 Trunk = tuple[tuple[Convolution, Convolution], tuple[Convolution, Convolution]]
 
 
@@ -76,11 +78,18 @@ def apply_trunk(
 ) -> Float[Array, "n i j channels"]:
     """The convolutions with leaky ReLU, and a pool after each two, for many images, of which `count` matter."""
     for first, second in trunk:
-        h = leaky_relu(first.for_shots(h, count))
+        h = _rectified(first, h, count)
         # Bias and leaky ReLU keep the order of numbers, so the maximum may come before them: they see a quarter of it.
         largest = jax.vmap(max_pool)(convolve(h, second.weight, second.stride, count))
         h = leaky_relu(add_bias(largest, second.bias))
     return h
+
+
+def _rectified(layer: Convolution, h: Float[Array, "n h w c"], count: Int[Array, ""] | None) -> Float[Array, "n h w o"]:
+    # One operation where that was measured to be faster: from colours, on a GPU (84x84 and 42x42 pixels).
+    if jax.default_backend() == "gpu" and h.shape[-1] == COLOURS:
+        return convolve_and_rectify(h, layer.weight, layer.bias, count)
+    return leaky_relu(layer.for_shots(h, count))
 
 
 def make_siamese(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64) -> Siamese:

@@ -69,3 +69,8 @@ def unravel(index: Index, *sizes: int) -> tuple[Index, ...]:
     divide = divmod if isinstance(index, int) else lambda a, b: (lax.div(a, np.int32(b)), lax.rem(a, np.int32(b)))
     quotient, rest = divide(index, sizes[-1])  # on arrays, divmod itself would mind negative values, at a cost
     return (*unravel(quotient, *sizes[:-1]), rest)
+
+
+def gated(numbers: Array, gate: Array, slope: float) -> Array:
+    """The numbers where the gate is open, and `slope` times those where it is 0."""
+    return jnp.where(gate > 0, numbers, slope * numbers)

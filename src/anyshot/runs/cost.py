@@ -13,10 +13,11 @@ import equinox as eqx
 import jax
 import numpy as np
 
+from anyshot.adaptation.objective import tasks_that_fill_a_gpu
 from anyshot.errors import InputError
 from anyshot.learners.ftml import FTML
 from anyshot.online import OnlineProtocol
-from anyshot.runs.estimate import FIRST_ORDER, KEPT, SECOND_ORDER, forward_pass
+from anyshot.runs.estimate import FIRST_ORDER, KEPT, SECOND_ORDER, example_size, forward_pass
 from anyshot.runs.experiment import Experiment
 
 
@@ -88,14 +89,15 @@ def predict_cost(experiment: Experiment, devices: int, hardware: Hardware) -> Co
         raise InputError(f"devices must be a whole number of at least 1, got {devices!r}")
     operations, values = forward_pass(experiment, 1, 1)
     hyper = getattr(learner, "hyper", None)
-    in_turn = getattr(hyper, "batching", "auto") == "in turn" or (
-        getattr(hyper, "batching", "auto") == "auto" and jax.default_backend() == "cpu"
-    )
+    batching = getattr(hyper, "batching", "auto")
+    in_turn = batching == "in turn" or (batching == "auto" and jax.default_backend() == "cpu")
     steps, tasks = max(1, learner.inner_steps), math.ceil(rules.tasks_per_update / devices)
     of_shot = steps * (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER)
     shots = rules.max_shots / 2 if in_turn else rules.max_shots  # batched, every task is padded to M shots
     passes = tasks * (of_shot * shots + FIRST_ORDER * rules.validation_size)
-    at_once = (1 if in_turn else tasks) * (steps * rules.max_shots + rules.validation_size)
+    fill = tasks_that_fill_a_gpu(tasks, tasks * rules.max_shots * example_size(experiment))
+    batched = 1 if in_turn else tasks if batching == "together" else fill
+    at_once = batched * (steps * rules.max_shots + rules.validation_size)
     weights = _weight_bytes(experiment)
     ring = 2 * (devices - 1) / devices * weights / hardware.bandwidth
     drawn = rules.tasks_per_update * (rules.max_shots / 2 + rules.validation_size) * _example_bytes(experiment)

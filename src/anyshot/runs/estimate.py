@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from anyshot.adaptation.objective import tasks_that_fill_a_gpu
 from anyshot.runs.experiment import Experiment
 from anyshot.shots import Shots
 
@@ -94,7 +95,7 @@ def estimate(experiment: Experiment) -> Estimate:
     >>> estimate(make_experiment("sinusoid", "toe", settings={"protocol.num_tasks": 5})).steps
     500
     """
-    tasks, inner_steps = experiment.tasks, experiment.learner.inner_steps
+    inner_steps = experiment.learner.inner_steps
     hyper = getattr(experiment.learner, "hyper", None)
     if experiment.learner.wants:
         work = {"online": _online_work, "offline": _offline_work}[experiment.protocol.kind](experiment)
@@ -105,17 +106,15 @@ def estimate(experiment: Experiment) -> Estimate:
     of_shot = (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER) * max(1, inner_steps)
     passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
     passes += work.evaluated
-    together = work.tasks * (work.validation + max(1, inner_steps) * work.shots)  # memory is needed for all shots
-    in_turn = together * 2 / max(2, work.tasks)  # one task on each of two cores
-    batching = getattr(hyper, "batching", "together")
-    at_once = {
-        CPU: together if batching == "together" else in_turn,
-        GPU: in_turn if batching == "in turn" else together,
-    }
+    of_task = work.validation + max(1, inner_steps) * work.shots  # memory is needed for all shots
+    in_turn = min(2, work.tasks)  # one task on each of two cores
+    fill = tasks_that_fill_a_gpu(work.tasks, work.tasks * work.shots * example_size(experiment))
+    at_once = {"together": [work.tasks] * 2, "in turn": [in_turn] * 2, "auto": [in_turn, fill]}
+    batched = dict(zip((CPU, GPU), at_once[getattr(hyper, "batching", "together")], strict=True))
     return Estimate(
         work.steps,
-        tasks.device_bytes,
-        {name: KEPT * size * (work.batch + points + work.test) for name, points in at_once.items()},
+        experiment.tasks.device_bytes,
+        {name: KEPT * size * (work.batch + tasks * of_task + work.test) for name, tasks in batched.items()},
         {
             name: passes * operations / machine.operations
             + machine.step
@@ -170,6 +169,11 @@ def _fitting_work(experiment: Experiment) -> tuple[_Work, int, int]:
     evaluated = max(1, experiment.learner.inner_steps) / a_round
     labels = min(rules.rounds * rules.labels_per_arrival, experiment.tasks.width("train"))
     return replace(work, evaluated=evaluated, test=1, adaptations=1 / a_round), labels, rules.test_size
+
+
+def example_size(experiment: Experiment) -> int:
+    """Numbers in what a network sees of one example."""
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(experiment.tasks.example()[0]))
 
 
 def forward_pass(experiment: Experiment, labels: int, queries: int) -> tuple[float, int]:
