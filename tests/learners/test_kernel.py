@@ -60,7 +60,7 @@ def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, r
     root = np.sqrt(values[there])
     # For two classes scikit-learn has one vector of weights, our difference of two: half the penalty is the same.
     strength = 1 / regularisation / (1 if len(seen) > 2 else 0.5)
-    plain = LogisticRegression(C=strength, solver="newton-cg", tol=1e-10, max_iter=10_000)
+    plain = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-10, max_iter=10_000)
     plain.fit(vectors[:, there] * root, y)
     expected = plain.predict_proba(kernel(query.astype(float), x.astype(float)) @ vectors[:, there] / root)
     ours = np.exp(logits[:, seen] - np.logaddexp.reduce(logits[:, seen], axis=1, keepdims=True))
