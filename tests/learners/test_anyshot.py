@@ -58,7 +58,8 @@ def plain_kernel(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int) 
         values, vectors = np.linalg.eigh(kernel(x))
         root, vectors = np.sqrt(values[values > 1e-9]), vectors[:, values > 1e-9]
         strength = (2 if len(seen) == 2 else 1) / 0.003
-        plain = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-10, max_iter=5000).fit(vectors * root, y)
+        plain = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-10, max_iter=5000)
+        plain.fit(vectors * root, y)
         found[:, seen] = rest * plain.predict_proba(kernel(query, x) @ vectors / root)
     return found
 
