@@ -22,6 +22,8 @@ from tests.support.learners import build
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 CLASSES, QUERIES, SIZE, FEATURES = 4, 5, 9, 3
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-6}
+fit_classes = jax.jit(fit_kernel_logistic, static_argnames="classes")  # compiled once for all examples
+fit_targets = jax.jit(fit_kernel_ridge)
 
 
 @st.composite
@@ -47,7 +49,7 @@ def padded(array: np.ndarray, fill: float) -> Any:
 def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, regularisation: float) -> None:
     x, y, query = task[0].astype(dtype), task[1], task[2].astype(dtype)
     present = jnp.arange(SIZE + 2) < len(x)
-    model = fit_kernel_logistic(padded(x, 7.0), padded(y, 1), present, CLASSES, regularisation)
+    model = fit_classes(padded(x, 7.0), padded(y, 1), present, classes=CLASSES, regularisation=regularisation)
     logits = np.asarray(model(jnp.asarray(query)), float)
     assert model.coefficients.dtype == dtype
     kernel, seen = gaussian(x.astype(float)), np.unique(y)
@@ -74,12 +76,24 @@ def test_targets_are_those_of_scikit_learns_kernel_ridge(dtype: Any, task: Any, 
     x, query = task[0].astype(dtype), task[2].astype(dtype)
     y = np.stack([task[1], np.sin(3 * task[1]) - 5], axis=1).astype(dtype)
     present = jnp.arange(SIZE + 2) < len(x)
-    found = fit_kernel_ridge(padded(x, 7.0), padded(y, 50.0), present, regularisation)(jnp.asarray(query))
+    found = fit_targets(padded(x, 7.0), padded(y, 50.0), present, regularisation)(jnp.asarray(query))
     # The bias is not penalised, so the kernel and the targets may be centred.
     kernel, own = gaussian(x.astype(float)), gaussian(x.astype(float))(x.astype(float))
     plain = KernelRidge(alpha=regularisation, kernel="precomputed").fit(centred(own, own), y - y.mean(axis=0))
     expected = plain.predict(centred(kernel(query.astype(float), x.astype(float)), own)) + y.mean(axis=0)
     np.testing.assert_allclose(found, expected, atol=20 * TOLERANCE[dtype])
+
+
+def test_the_last_step_is_taken_though_rounding_hides_that_the_objective_falls() -> None:
+    random = np.random.default_rng(8144)  # found by the test above, among thousands of examples
+    x = random.normal(size=(3, FEATURES)) * 0.01
+    x[2] = x[0]
+    y, present, strength = padded(np.array([1, 0, 1]), 1), jnp.arange(SIZE + 2) < 3, 0.003
+    probabilities = [
+        jax.nn.softmax(fit_classes(inputs, y, present, classes=2, regularisation=strength)(inputs[:3]))
+        for inputs in (padded(x.astype(np.float32), 7.0), padded(x.astype(np.float32).astype(float), 7.0))
+    ]
+    np.testing.assert_allclose(*probabilities, atol=1e-5)
 
 
 @pytest.mark.parametrize("labels", [jnp.int32, jnp.float32])

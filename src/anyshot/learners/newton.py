@@ -131,17 +131,17 @@ def minimise(objective: Objective) -> Matrix:
         value, slope = objective.value(old.at, old.image), jnp.sum(old.gradient * change_image)
         rounding = 10 * precision * jnp.abs(value)
 
-        def too_long(length: Float[Array, ""]) -> Bool[Array, ""]:
-            found = objective.value(old.at + length * change, old.image + length * change_image)
-            falls = found <= value + 1e-4 * length * slope + rounding  # not if it is NaN
-            return ~falls & (length > SHORTEST)
+        def too_long(length: Float[Array, ""], new: _Point) -> Bool[Array, ""]:
+            # Near the minimum the objective changes by less than rounding, and only the gradient tells. Neither holds
+            # where something is NaN.
+            falls = objective.value(new.at, new.image) <= value + 1e-4 * length * slope + rounding
+            return ~(falls | (new.steepness < old.steepness / 2)) & (length > SHORTEST)
 
-        def halve(length: Float[Array, ""]) -> tuple[Any, Any]:
-            return length / 2, too_long(length / 2)
+        def go(length: Float[Array, ""]) -> tuple[Any, ...]:
+            new = _Point.of(objective, old.at + length * change)
+            return length, new, too_long(length, new)
 
-        whole = jnp.ones_like(value)
-        length, _ = lax.while_loop(_goes_on, lambda state: halve(state[0]), (whole, too_long(whole)))
-        new = _Point.of(objective, old.at + length * change)
+        length, new, _ = lax.while_loop(_goes_on, lambda state: go(state[0] / 2), go(jnp.ones_like(value)))
         # Near the minimum each step makes the gradient much smaller, until rounding is all that is left of it.
         fell = objective.value(new.at, new.image) < value - rounding
         better = (length > SHORTEST) & (fell | (new.steepness < old.steepness / 2))
