@@ -14,7 +14,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 
 from anyshot import Shots
-from anyshot.learners import scratch
+from anyshot.learners import scratch_kernel
 from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
 from tests.support.kernels import centred, gaussian
 from tests.support.learners import build
@@ -98,7 +98,7 @@ def test_the_last_step_is_taken_though_rounding_hides_that_the_objective_falls()
 
 @pytest.mark.parametrize("labels", [jnp.int32, jnp.float32])
 def test_of_many_shots_the_last_ones_count(monkeypatch: pytest.MonkeyPatch, labels: Any) -> None:
-    monkeypatch.setattr(scratch, "MOST_KERNEL_SHOTS", 4)
+    monkeypatch.setattr(scratch_kernel, "MOST_SHOTS", 4)
     draw = np.random.default_rng(0)
     x, query = draw.normal(size=(SIZE, FEATURES)), jnp.asarray(draw.normal(size=(QUERIES, FEATURES)))
     y = np.array([3, 3, 0, 1, 2, 0, 1, 0, 1]).astype(labels)  # class 3 is of early shots only

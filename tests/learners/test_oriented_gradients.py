@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from anyshot import load_tasks
-from anyshot.learners.oriented_gradients import DIRECTIONS, MOST_CELLS, describe, describe_images
+from anyshot.learners.oriented_gradients import DIRECTIONS, MOST_CELLS, describe_edges
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -37,15 +37,15 @@ def plain(image: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("shape", [(6, 5, 3), (17, 15, 1)])
 def test_descriptors_are_those_of_a_loop_over_pixels(shape: tuple[int, int, int]) -> None:
     images = np.random.default_rng(0).uniform(size=(2, *shape)).astype(np.float32)
-    found = describe_images(jnp.asarray(images))
+    found = describe_edges(jnp.asarray(images))
     np.testing.assert_allclose(found, [plain(image.astype(float)) for image in images], atol=1e-6)
 
 
 def test_brightness_and_contrast_do_not_matter_and_a_small_shift_little() -> None:
     digits = np.asarray(load_tasks("rainbow-digits").x[:20]).astype(np.float32) / 255
-    whole, grey = describe(jnp.asarray(digits)), describe(jnp.asarray(0.2 + 0.5 * digits))
+    whole, grey = describe_edges(jnp.asarray(digits)), describe_edges(jnp.asarray(0.2 + 0.5 * digits))
     np.testing.assert_allclose(whole, grey, atol=1e-4)
-    moved = describe(jnp.asarray(np.roll(digits, 1, axis=2)))
+    moved = describe_edges(jnp.asarray(np.roll(digits, 1, axis=2)))
     same, others = np.sum(np.asarray(whole) * np.asarray(moved), axis=1), np.asarray(whole) @ np.asarray(whole).T
     pixels = digits.reshape(20, -1)
     pixels = pixels - pixels.mean(axis=1, keepdims=True)
@@ -55,20 +55,3 @@ def test_brightness_and_contrast_do_not_matter_and_a_small_shift_little() -> Non
     shifted /= np.linalg.norm(shifted, axis=1, keepdims=True)
     assert same.mean() > others[~np.eye(20, dtype=bool)].mean()
     assert 1 - same.mean() < (1 - np.sum(pixels * shifted, axis=1).mean()) / 2
-
-
-def test_what_is_an_image() -> None:
-    cells = DIRECTIONS * 6 * 8
-    for shape, features in (
-        ((6, 8), cells),  # grey
-        ((6, 8, 3), cells),
-        ((2, 6, 8, 3), 2 * cells),  # a pair of images
-        ((6, 8, 9), 6 * DIRECTIONS * 8 * 9),  # six images of eight by nine pixels
-        ((4, 8), 32),  # too small
-        ((7,), 7),
-        ((), 1),
-    ):
-        assert describe(jnp.ones((2, *shape))).shape == (2, features), shape
-    assert describe({"a": jnp.ones((2, 6, 8)), "b": jnp.ones((2, 3))}).shape == (2, cells + 3)
-    np.testing.assert_array_equal(describe(jnp.arange(6.0).reshape(2, 3)), np.arange(6.0).reshape(2, 3))
-    assert np.all(np.asarray(describe(jnp.full((2, 6, 8), 5, jnp.uint8))) == 0)  # no edges

@@ -16,7 +16,7 @@ from anyshot.learners.learner import Drawn, Want
 from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
 from anyshot.learners.pool import Errors, Powers, class_loss, pool_classes, pool_targets, target_loss
 from anyshot.learners.ridge_head import MOST_FEATURES, RidgeHead, RidgeHeadHyperparameters
-from anyshot.learners.scratch import ScratchKernel, ScratchKernelHyperparameters
+from anyshot.learners.scratch_kernel import ScratchKernel, ScratchKernelHyperparameters
 from anyshot.limits import check_whole
 from anyshot.rates import Scaled
 from anyshot.shots import Shots

@@ -72,7 +72,7 @@ LEARNERS = Registry(
         ),
         "scratch-kernel": Entry(
             "a Gaussian kernel from scratch on each task's own labels, on edges of images, a baseline",
-            "anyshot.learners.scratch:ScratchKernel",
+            "anyshot.learners.scratch_kernel:ScratchKernel",
         ),
         "scratch-network": Entry(
             "the network trained from scratch on each task's own labels, a baseline",

@@ -10,47 +10,17 @@ when a drawing moves a little, or when its contrast does (Lowe 1999; Dalal and T
 
 from __future__ import annotations
 
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
-
-from anyshot.networks.layers import as_float
+from jaxtyping import Array, Float
 
 DIRECTIONS = 8
 MOST_CELLS = 14  # along a side
-LEAST_SIDE = 5  # of what is taken for an image
 TINY = 1e-12  # the squared length that a descriptor without edges is divided by
 
 
-def describe(inputs: PyTree[Array]) -> Float[Array, "n features"]:
-    """A row of numbers for each input: descriptors of images, other numbers as they are.
-
-    An array whose last axes are height, width and colours, or height and width, is an image; axes before these count
-    several images of one input.
-
-    >>> describe(jnp.zeros((3, 28, 28, 3), jnp.uint8)).shape, describe(jnp.zeros((3, 7))).shape
-    ((3, 1568), (3, 7))
-    """
-    rows = [_rows(leaf) for leaf in jax.tree.leaves(inputs)]
-    return jnp.concatenate(rows, axis=1)
-
-
-def _rows(leaf: Array) -> Float[Array, "n features"]:
-    values = as_float(leaf)
-    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
-    n, axes = leaf.shape[0], leaf.shape[1:]
-    colours = 1 if len(axes) > 2 and axes[-1] <= 4 else 0
-    height_width = axes[-2 - colours : len(axes) - colours]
-    if len(height_width) < 2 or min(height_width) < LEAST_SIDE:
-        return values.reshape(n, math.prod(axes))
-    images = values.reshape(-1, *height_width, axes[-1] if colours else 1)
-    return describe_images(images).reshape(n, -1)
-
-
-def describe_images(images: Float[Array, "n height width colours"]) -> Float[Array, "n features"]:
+def describe_edges(images: Float[Array, "n height width colours"]) -> Float[Array, "n features"]:
     """The descriptor of each image, of length 1; zero for an image of one colour."""
     edges = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     down, right = edges[:, 2:, 1:-1] - edges[:, :-2, 1:-1], edges[:, 1:-1, 2:] - edges[:, 1:-1, :-2]

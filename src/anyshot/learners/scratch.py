@@ -14,17 +14,14 @@ import optax  # type: ignore[import-untyped]
 from jax import lax
 from jaxtyping import Array, Float, Int, Key, PyTree
 
-from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
 from anyshot.learners.learner import Drawn, Want
 from anyshot.learners.linear import fit_logistic, fit_ridge
 from anyshot.learners.network_learner import NetworkLearner, check_no_optimiser, check_number
-from anyshot.learners.oriented_gradients import describe
 from anyshot.limits import check_whole
 from anyshot.networks.layers import as_float
 from anyshot.shots import Shots
 
 MOST_TRAINING_STEPS = 1_000_000
-MOST_KERNEL_SHOTS = 2000  # the kernel has a row and a column for each
 
 Fitted = Callable[[PyTree[Array]], Float[Array, "n outputs"]]
 
@@ -103,45 +100,6 @@ class Scratch(FromScratch):
         x = flatten(shots.x)
         model = fit_ridge(x, shots.y.astype(x.dtype), shots.present(), regularisation)
         return lambda query: model(flatten(query))
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScratchKernelHyperparameters:
-    """The hyperparameters of a model with a Gaussian kernel.
-
-    Attributes:
-        regularisation: λ, the weight of half the squared norm of the fitted function against the sum of the losses.
-    """
-
-    regularisation: float = 0.003
-
-    def __post_init__(self) -> None:
-        check_number("regularisation", self.regularisation)
-
-
-class ScratchKernel(Scratch):
-    """Logistic regression with a Gaussian kernel; in a regression, ridge regression. There is no network.
-
-    The kernel compares images by their oriented gradients (`anyshot.learners.oriented_gradients`), and other inputs as
-    they are. It is fitted to the last 2,000 shots at most. In a regression with zero shots the prediction is 0.
-    """
-
-    hyperparameters: ClassVar[type[Any]] = ScratchKernelHyperparameters
-
-    def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
-        """Outputs of a model fitted to the last shots."""
-        return super().predict(state, support.last(MOST_KERNEL_SHOTS), query)
-
-    def fit_classes(self, shots: Shots, classes: int, regularisation: float) -> Fitted:
-        """A function of inputs that returns logits."""
-        model = fit_kernel_logistic(describe(shots.x), shots.y, shots.present(), classes, regularisation)
-        return lambda query: model(describe(query))
-
-    def fit_targets(self, shots: Shots, regularisation: float) -> Fitted:
-        """A function of inputs that returns targets."""
-        x = describe(shots.x)
-        model = fit_kernel_ridge(x, shots.y.astype(x.dtype), shots.present(), regularisation)
-        return lambda query: model(describe(query))
 
 
 def with_missing_classes(

@@ -78,7 +78,10 @@ class Progress:
 
     def _show_event(self, event: Event) -> None:
         if isinstance(event, Pretraining):
-            self._show(f"pretraining: loss {event.train.get('loss', float('nan')):.3f}", SELDOM)
+            loss = event.train.get("loss")
+            self._show(
+                "pretraining" + (f": loss {loss:.3f}" if loss is not None else ", of no use to this learner"), SELDOM
+            )
         elif isinstance(event, Evaluation):
             done = event.position + event.ended
             short, line = _describe_evaluation(event, done, self.total)

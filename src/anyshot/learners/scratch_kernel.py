@@ -1,0 +1,62 @@
+"""A baseline that learns nothing from other tasks: a model with a Gaussian kernel on each task's own labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+from anyshot.learners.descriptors import describe, join, weigh
+from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
+from anyshot.learners.network_learner import check_number
+from anyshot.learners.scratch import Fitted, Scratch, count_classes
+from anyshot.shots import Shots
+
+MOST_SHOTS = 2000  # the kernel has a row and a column for each
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScratchKernelHyperparameters:
+    """The hyperparameters of a model with a Gaussian kernel.
+
+    Attributes:
+        regularisation: λ, the weight of half the squared norm of the fitted function against the sum of the losses.
+    """
+
+    regularisation: float = 0.003
+
+    def __post_init__(self) -> None:
+        check_number("regularisation", self.regularisation)
+
+
+class ScratchKernel(Scratch):
+    """Logistic regression with a Gaussian kernel; in a regression, ridge regression. There is no network.
+
+    The kernel compares images by their edges and colours, and other inputs as they are; what says much about the labels
+    counts more (`anyshot.learners.descriptors`). It is fitted to the last 2,000 shots at most. In a regression with
+    zero shots the prediction is 0.
+    """
+
+    hyperparameters: ClassVar[type[Any]] = ScratchKernelHyperparameters
+
+    def predict(self, state: tuple[()], support: Shots, query: PyTree[Array]) -> Float[Array, "n outputs"]:
+        """Outputs of a model fitted to the last shots."""
+        return super().predict(state, support.last(MOST_SHOTS), query)
+
+    def fit_classes(self, shots: Shots, classes: int, regularisation: float) -> Fitted:
+        """A function of inputs that returns logits."""
+        parts, seen = describe(shots.x), jnp.sum(count_classes(shots, classes) > 0)
+        weights = weigh(parts, jax.nn.one_hot(shots.y, classes), seen - 1, shots.present())
+        model = fit_kernel_logistic(join(parts, weights), shots.y, shots.present(), classes, regularisation)
+        return lambda query: model(join(describe(query), weights))
+
+    def fit_targets(self, shots: Shots, regularisation: float) -> Fitted:
+        """A function of inputs that returns targets."""
+        parts, y = describe(shots.x), shots.y
+        weights = weigh(parts, y, y.shape[1], shots.present())
+        x = join(parts, weights)
+        model = fit_kernel_ridge(x, y.astype(x.dtype), shots.present(), regularisation)
+        return lambda query: model(join(describe(query), weights))
