@@ -11,7 +11,7 @@ import pytest
 
 from anyshot import Experiment, make_experiment
 from anyshot.runs.progress import Progress
-from anyshot.runs.records import Evaluation, Trial
+from anyshot.runs.records import Evaluation, Pretraining, Trial
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,19 @@ def test_plain_lines_have_task_shots_labels_and_time_left(
     assert "task 6 of 8 (red)" in so_far
     assert "loss 1.500" in so_far
     assert so_far.endswith("63 s left")
+
+
+def test_pretraining_shows_a_loss_only_where_there_is_one(
+    experiment: Experiment, clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Progress(experiment) as progress:
+        for train in ({"loss": 0.25}, {}):
+            clock[0] += 20
+            progress("event", Pretraining(train=train))
+    learned, idle = capsys.readouterr().out.splitlines()
+    assert learned.endswith("pretraining: loss 0.250")
+    assert "loss" not in idle
+    assert "nan" not in idle
 
 
 def test_offline_lines_have_step_and_score(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
