@@ -32,9 +32,9 @@ def demo(out: Path = Path("demo-report"), seeds: int = 2, quiet: bool = False) -
     time. The next task begins when the current one is mastered, or given up. TOE trains one model on everything, FTML
     meta-learns how to adapt, and FTML-VS also learns how the step size depends on the number of labels. Two baselines
     learn nothing from other tasks: scratch is logistic regression on the labels of the task alone, scratch-kernel the
-    same with a Gaussian kernel that compares the edges of images. Anyshot pools FTML-VS, another meta-learner and
-    scratch-kernel. The demo ends with a table and a report with figures. If it is stopped by Ctrl-C, the same command
-    goes on.
+    same with a Gaussian kernel that compares the edges and colours of images. Anyshot pools FTML-VS, another
+    meta-learner and scratch-kernel. The demo ends with a table and a report with figures. If it is stopped by Ctrl-C,
+    the same command goes on.
 
     Args:
         out: folder for the report and the runs.

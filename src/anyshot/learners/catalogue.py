@@ -71,7 +71,7 @@ LEARNERS = Registry(
             "anyshot.learners.scratch:Scratch",
         ),
         "scratch-kernel": Entry(
-            "a Gaussian kernel from scratch on each task's own labels, on edges of images, a baseline",
+            "a Gaussian kernel from scratch on each task's own labels, on edges and colours of images, a baseline",
             "anyshot.learners.scratch_kernel:ScratchKernel",
         ),
         "scratch-network": Entry(
