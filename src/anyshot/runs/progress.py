@@ -78,10 +78,8 @@ class Progress:
 
     def _show_event(self, event: Event) -> None:
         if isinstance(event, Pretraining):
-            loss = event.train.get("loss")
-            self._show(
-                "pretraining" + (f": loss {loss:.3f}" if loss is not None else ", of no use to this learner"), SELDOM
-            )
+            fits = f": loss {event.train['loss']:.3f}" if "loss" in event.train else ""
+            self._show(f"pretraining{fits}", SELDOM)
         elif isinstance(event, Evaluation):
             done = event.position + event.ended
             short, line = _describe_evaluation(event, done, self.total)
