@@ -3,7 +3,8 @@
     python -m benchmarks.kernel_parts rainbow-mnist
     python -m benchmarks.kernel_parts contextual-miniimagenet --set size=42
 
-Compared are all parts weighed by what they say about the labels, all parts alike, and some of the parts alone.
+Compared are all parts weighed by what they say about the labels, all parts alike, and some of the parts. Parts of
+images in colour are edges and colours, of one image after another.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from anyshot import load_tasks
-from anyshot.learners.descriptors import Parts, describe, join, weigh
+from anyshot.learners.descriptors import Part, describe, join, weigh
 from anyshot.learners.kernel import fit_kernel_logistic
 from anyshot.learners.scratch import count_classes, with_missing_classes
 from anyshot.shots import Shots
@@ -29,27 +30,25 @@ QUERIES, REGULARISATION = 100, 0.003
 
 
 def ways(parts: int) -> dict[str, list[int] | None]:
-    """Names of what is compared, and the numbers of the parts; None: all of them, weighed."""
+    """What is compared, and the numbers of the parts; None: all of them, weighed."""
     all_ = list(range(parts))
-    if parts == 4:  # of a pair of images in colour
-        return {"weighed": None, "alike": all_, "edges": [0, 2], "second image": [2, 3]}
-    return {"weighed": None, "alike": all_} | {f"part {part + 1}": [part] for part in all_ if parts > 1}
+    last = {"last two parts": all_[-2:]} if parts > 2 else {}
+    return {"weighed": None, "all alike": all_, "every other part": all_[::2], **last}
 
 
 @partial(jax.jit, static_argnames=("classes", "chosen"))
-def losses(
-    parts: Parts, y: Int[Array, " n"], queries: Parts, classes: int, chosen: tuple[int, ...] | None
+def log_probabilities(
+    parts: list[Part], y: Int[Array, " n"], queries: list[Part], classes: int, chosen: tuple[int, ...] | None
 ) -> Float[Array, "queries classes"]:
     """Logarithms of the probabilities of the queries' classes."""
-    counts = count_classes(Shots.of(y, y), classes)
-    present: Bool[Array, " n"] = jnp.full(len(y), True)
+    counts, present = count_classes(Shots.of(y, y), classes), jnp.full(len(y), True)
     if chosen is None:
-        weights = weigh(parts, jax.nn.one_hot(y, classes), jnp.sum(counts > 0) - 1, present)
+        scales = weigh(parts, jax.nn.one_hot(y, classes), jnp.sum(counts > 0) - 1, present)
     else:
         parts, queries = ([rows[part] for part in chosen] for rows in (parts, queries))
-        weights = jnp.ones(len(parts))
-    model = fit_kernel_logistic(join(parts, weights), y, present, classes, REGULARISATION)
-    return with_missing_classes(model(join(queries, weights)), counts)
+        scales = jnp.ones(len(parts))
+    model = fit_kernel_logistic(join(parts, scales), y, present, classes, REGULARISATION)
+    return with_missing_classes(model(join(queries, scales)), counts)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,15 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for name, chosen in ways(len(parts)).items():
             row = []
             for n in counts:
-                of_some = [part[:n] for part in parts]
-                log = losses(of_some, jnp.asarray(y)[:n], queries, classes, chosen and tuple(chosen))
-                right = np.asarray(log).argmax(axis=1) == truth
-                row.append((float(right.mean()), -float(np.asarray(log)[np.arange(QUERIES), truth].mean())))
+                first = [Part(part.rows[:n], part.of_image) for part in parts]
+                some = None if chosen is None else tuple(chosen)
+                log = np.asarray(log_probabilities(first, jnp.asarray(y)[:n], queries, classes, some))
+                right = log.argmax(axis=1) == truth
+                row.append((float(right.mean()), -float(log[np.arange(QUERIES), truth].mean())))
             found.setdefault(name, []).append(row)
     print(f"{asked.task_set}, {asked.tasks} tasks: accuracy / loss with " + ", ".join(map(str, counts)) + " labels")
     for name, rows in found.items():
         means = np.mean(rows, axis=0)
-        print(f"  {name:14s}" + "".join(f"  {accuracy:.3f} / {loss:.3f}" for accuracy, loss in means))
+        print(f"  {name:16s}" + "".join(f"  {accuracy:.3f} / {loss:.3f}" for accuracy, loss in means))
+        gain = np.array(found["weighed"])[:, :, 0] - np.array(rows)[:, :, 0]
+        error = gain.std(axis=0, ddof=1) / np.sqrt(len(gain))
+        if name != "weighed":
+            pairs = zip(gain.mean(axis=0), error, strict=True)
+            print("    weighed less this, ± standard error: " + ", ".join(f"{a:+.3f} ± {b:.3f}" for a, b in pairs))
 
 
 if __name__ == "__main__":

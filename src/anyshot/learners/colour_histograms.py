@@ -5,7 +5,7 @@ With r, g and b the colours of a pixel, from 0 to 1, the three numbers
     (r + g + b) / 3,   r - g + 1/2   and   b - (r + g) / 2 + 1/2,
 
 cut off at 0 and 1, are counted in eight bins each. A number between the middles of two bins counts for both, in linear
-proportion. The descriptor has the square roots of the shares of the pixels, so that its length is 1 but for a factor.
+proportion. The descriptor has the square roots of the shares of the pixels, divided by √3, so that its length is 1.
 Where things are in the image does not matter. (Contrasts of colours: Swain and Ballard 1991.)
 """
 

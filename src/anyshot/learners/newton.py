@@ -115,7 +115,7 @@ class _Point(NamedTuple):
 
 
 def minimise(objective: Objective) -> Matrix:
-    """Newton's method with conjugate gradients, and steps that are halved until the objective falls.
+    """Newton's method with conjugate gradients. Steps are halved until the objective falls or the gradient is halved.
 
     It ends when the gradient is small, or when rounding keeps it from becoming smaller.
     """
@@ -131,19 +131,18 @@ def minimise(objective: Objective) -> Matrix:
         value, slope = objective.value(old.at, old.image), jnp.sum(old.gradient * change_image)
         rounding = 10 * precision * jnp.abs(value)
 
-        def too_long(length: Float[Array, ""], new: _Point) -> Bool[Array, ""]:
-            # Near the minimum the objective changes by less than rounding, and only the gradient tells. Neither holds
-            # where something is NaN.
-            falls = objective.value(new.at, new.image) <= value + 1e-4 * length * slope + rounding
-            return ~(falls | (new.steepness < old.steepness / 2)) & (length > SHORTEST)
-
         def go(length: Float[Array, ""]) -> tuple[Any, ...]:
             new = _Point.of(objective, old.at + length * change)
-            return length, new, too_long(length, new)
+            found = objective.value(new.at, new.image)
+            # Near the minimum the objective changes by less than rounding, and only the gradient tells. Neither holds
+            # where something is NaN.
+            falls = found <= value + 1e-4 * length * slope + rounding
+            too_long = ~(falls | (new.steepness < old.steepness / 2)) & (length > SHORTEST)
+            return length, new, found, too_long
 
-        length, new, _ = lax.while_loop(_goes_on, lambda state: go(state[0] / 2), go(jnp.ones_like(value)))
+        length, new, found, _ = lax.while_loop(_goes_on, lambda state: go(state[0] / 2), go(jnp.ones_like(value)))
         # Near the minimum each step makes the gradient much smaller, until rounding is all that is left of it.
-        fell = objective.value(new.at, new.image) < value - rounding
+        fell = found < value - rounding
         better = (length > SHORTEST) & (fell | (new.steepness < old.steepness / 2))
         point = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, old)
         return number + 1, point, better & unfinished(number + 1, point)

@@ -49,14 +49,14 @@ class ScratchKernel(Scratch):
     def fit_classes(self, shots: Shots, classes: int, regularisation: float) -> Fitted:
         """A function of inputs that returns logits."""
         parts, seen = describe(shots.x), jnp.sum(count_classes(shots, classes) > 0)
-        weights = weigh(parts, jax.nn.one_hot(shots.y, classes), seen - 1, shots.present())
-        model = fit_kernel_logistic(join(parts, weights), shots.y, shots.present(), classes, regularisation)
-        return lambda query: model(join(describe(query), weights))
+        scales = weigh(parts, jax.nn.one_hot(shots.y, classes), seen - 1, shots.present())
+        model = fit_kernel_logistic(join(parts, scales), shots.y, shots.present(), classes, regularisation)
+        return lambda query: model(join(describe(query), scales))
 
     def fit_targets(self, shots: Shots, regularisation: float) -> Fitted:
         """A function of inputs that returns targets."""
         parts, y = describe(shots.x), shots.y
-        weights = weigh(parts, y, y.shape[1], shots.present())
-        x = join(parts, weights)
+        scales = weigh(parts, y, y.shape[1], shots.present())
+        x = join(parts, scales)
         model = fit_kernel_ridge(x, y.astype(x.dtype), shots.present(), regularisation)
-        return lambda query: model(join(describe(query), weights))
+        return lambda query: model(join(describe(query), scales))
