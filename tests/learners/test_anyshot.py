@@ -10,7 +10,6 @@ import numpy as np
 import optax
 import pytest
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression
 
 from anyshot import Shots
 from anyshot.learners.anyshot import FIRST
@@ -18,6 +17,7 @@ from anyshot.learners.pool import COUNTS, RATE, STEEPEST, UNIFORM_SHARE
 from anyshot.online import Stream
 from tests.support.kernels import centred, gaussian
 from tests.support.learners import INPUT, M, N, build, some
+from tests.support.logistic import fit_reference
 from tests.support.online_cases import RUN, START, Case, counted, run, started, stream_of
 from tests.support.refusals import assert_refused
 from tests.support.tiny_tasks import classification, regression
@@ -58,8 +58,7 @@ def plain_kernel(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int) 
         values, vectors = np.linalg.eigh(kernel(x))
         root, vectors = np.sqrt(values[values > 1e-9]), vectors[:, values > 1e-9]
         strength = (2 if len(seen) == 2 else 1) / 0.003
-        plain = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-10, max_iter=5000)
-        plain.fit(vectors * root, y)
+        plain = fit_reference(vectors * root, y, strength)
         found[:, seen] = rest * plain.predict_proba(kernel(query, x) @ vectors / root)
     return found
 

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import LogisticRegression
 
 from anyshot import Shots
 from anyshot.learners import scratch_kernel
 from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
 from tests.support.kernels import centred, gaussian
 from tests.support.learners import build
+from tests.support.logistic import fit_reference
 
 pytestmark = [pytest.mark.usefixtures("quick_compilation"), pytest.mark.medium]
 CLASSES, QUERIES, SIZE, FEATURES = 4, 5, 9, 3
@@ -62,8 +62,7 @@ def test_classes_have_the_probabilities_of_scikit_learn(dtype: Any, task: Any, r
     root = np.sqrt(values[there])
     # For two classes scikit-learn has one vector of weights, our difference of two: half the penalty is the same.
     strength = 1 / regularisation / (1 if len(seen) > 2 else 0.5)
-    plain = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-10, max_iter=10_000)
-    plain.fit(vectors[:, there] * root, y)
+    plain = fit_reference(vectors[:, there] * root, y, strength)
     expected = plain.predict_proba(kernel(query.astype(float), x.astype(float)) @ vectors[:, there] / root)
     ours = np.exp(logits[:, seen] - np.logaddexp.reduce(logits[:, seen], axis=1, keepdims=True))
     np.testing.assert_allclose(ours, expected, atol=TOLERANCE[dtype])

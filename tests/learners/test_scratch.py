@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.extend.core import jaxprs_in_params
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 import anyshot
 from anyshot import Shots, load_tasks, make_experiment
@@ -25,6 +25,7 @@ from anyshot.runs import estimate_regret
 from anyshot.runs.reading import read_run
 from anyshot.runs.timing import time_experiment
 from tests.support.learners import CLASS, INPUT, KEY, N, build, make_mlp, some
+from tests.support.logistic import fit_reference
 from tests.support.online_cases import RUN, Case, counted, run, stream_of
 from tests.support.refusals import assert_refused
 from tests.support.tiny_tasks import classification, regression
@@ -62,16 +63,13 @@ def predict(made: Any, shots: Shots, query: Any) -> Any:
     return made.predict((), shots, query)
 
 
-def logistic(
-    x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int, regularisation: float, **how: Any
-) -> np.ndarray:
+def logistic(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int, regularisation: float) -> np.ndarray:
     """Probabilities by scikit-learn, and by Laplace's rule for the classes without a shot."""
     seen, total = np.unique(y), len(y) + classes
     found = np.full((len(query), classes), 1 / total)
     share = np.ones((len(query), 1))
     if len(seen) > 1:
-        how = {"solver": "newton-cholesky", "tol": 1e-9} | how
-        share = LogisticRegression(C=1 / regularisation, max_iter=10_000, **how).fit(x, y).predict_proba(query)
+        share = fit_reference(x, y, 1 / regularisation).predict_proba(query)
     found[:, seen] = share * (1 - (classes - len(seen)) / total)
     return found
 
@@ -279,7 +277,7 @@ def test_a_gpu_finds_the_same_weights_without_eigenvalues(
     arguments = (jnp.asarray(x), jnp.asarray(y), jnp.arange(12) < 9, 3, regularisation)
     monkeypatch.setattr(jax.lax, "platform_dependent", lambda *arguments, cpu, default: default(*arguments))
     found = fit_logistic(*arguments)
-    theirs = LogisticRegression(C=1 / regularisation, tol=1e-12, max_iter=10_000).fit(x[:9], y[:9])
+    theirs = fit_reference(x[:9], y[:9], 1 / regularisation)
     expected = theirs.coef_ - theirs.coef_.mean(axis=0)
     np.testing.assert_allclose(found.weight.T, expected, atol=1e-5)
     np.testing.assert_allclose(jax.nn.softmax(found(jnp.asarray(x))), theirs.predict_proba(x), atol=1e-5)

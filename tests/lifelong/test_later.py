@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 from anyshot.lifelong import later_accuracy, later_error
 from anyshot.lifelong.near_looks import MAX_FOLDS, NearLooks
+from tests.support.logistic import fit_reference
 
 
 def draw_looks(rng: np.random.Generator, looks: int = 60) -> NearLooks:
@@ -49,7 +50,7 @@ def test_each_fit_is_a_logistic_regression_without_a_fold(seed: int) -> None:
         inside = near.folds != fold
         x, y = np.tile(near.design[inside] * scale, (2, 1)), np.repeat([1, 0], inside.sum())
         w = np.concatenate([weights[inside] * shares[inside], weights[inside] * (1 - shares[inside])])
-        model = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=1000).fit(x, y, w)
+        model = fit_reference(x, y, 1.0, weights=w, intercept=False)
         np.testing.assert_allclose(found[fold], model.coef_[0] * scale, atol=1e-4)
     chance = 1 / (1 + np.exp(-near.design @ found[-1]))
     expected = (near.design.T * weights * chance * (1 - chance)) @ near.design + np.diag([0.01, 1, 1, 1])

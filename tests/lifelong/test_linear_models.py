@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 from anyshot.lifelong.from_scratch import fit_classes
 from anyshot.lifelong.on_features import STRENGTH, fit_on_features
+from tests.support.logistic import fit_reference
 
 CLASSES = 3
 
@@ -41,7 +42,7 @@ def test_logistic_regression_has_the_minimum_of_scikit_learn(
     if len(np.unique(y)) < 2:
         assert model is None
         return
-    best = LogisticRegression(C=strength, tol=1e-10, max_iter=10_000).fit(x, y)
+    best = fit_reference(x, y, strength)
     assert model.coef_.shape == best.coef_.shape
     lowest = objective(best, x, y, strength)
     assert objective(model, x, y, strength) <= lowest + 0.01 * max(1.0, lowest)
