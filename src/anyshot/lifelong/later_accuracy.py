@@ -83,7 +83,6 @@ def fit_logistic_without_each_fold(
     coefficients = np.zeros((len(inside), design.shape[1]))
     coefficients[:, 0] = logit(start)
     penalty = np.array([INTERCEPT_PENALTY, *np.full(design.shape[1] - 1, PENALTY)])
-    hessian = np.zeros(0)
     for _ in range(NEWTON_STEPS):
         predicted = expit(coefficients @ design.T)
         slope = (inside * (shares - predicted)) @ design - penalty * coefficients
@@ -96,7 +95,8 @@ def fit_logistic_without_each_fold(
         coefficients = tried[np.argmin(losses, axis=0), np.arange(len(inside))]
         if np.abs(step).max() < 1e-6:
             break
-    return coefficients, hessian[-1]
+    predicted = expit(design @ coefficients[-1])
+    return coefficients, (design.T * inside[-1] * predicted * (1 - predicted)) @ design + np.diag(penalty)
 
 
 def weigh_sizes(
