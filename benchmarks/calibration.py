@@ -53,7 +53,7 @@ def draw_digit_pair(draw: np.random.Generator) -> Data:
     digits = load_digits()
     first, second = draw.choice(10, 2, replace=False)
     rows = draw.permutation(np.flatnonzero((digits.target == first) | (digits.target == second)))
-    x = (digits.images[rows] / 16).astype(np.float32).reshape(-1, 64)
+    x = (digits.images[rows] / 16).astype(np.float32)
     return Data.of(x, (digits.target[rows] == second).astype(int))
 
 
@@ -61,7 +61,7 @@ def draw_look(draw: np.random.Generator) -> Data:
     tasks = load_tasks("rainbow-digits")
     task = draw.integers(tasks.num_tasks)
     rows = draw.permutation(np.concatenate([np.asarray(tasks.train_rows[task]), np.asarray(tasks.test_rows[task])]))
-    return Data.of(np.asarray(tasks.x)[rows].reshape(len(rows), -1), np.asarray(tasks.y)[rows])
+    return Data.of(np.asarray(tasks.x)[rows], np.asarray(tasks.y)[rows])
 
 
 def draw_tabular(draw: np.random.Generator) -> Data:

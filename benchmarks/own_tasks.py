@@ -1,6 +1,7 @@
 """Labels until 90 % of a task's test inputs are right: `Lifelong` against its parts and other methods.
 
     python -m benchmarks.own_tasks digit-pairs 0 10      # the set, the first seed, and the number of seeds
+    python -m benchmarks.own_tasks digit-pairs 0 10 lifelong scratch    # only these methods
     python -m benchmarks.own_tasks table                 # the tables of all results so far
 
 Sets: digit-pairs (which of two digits is it; 20 tasks), rainbow-digits (ten digits in 20 of 56 looks), alphabets (five
@@ -25,9 +26,9 @@ from scipy import stats  # type: ignore[import-untyped]
 from sklearn.datasets import load_digits
 
 from anyshot import Lifelong, load_tasks
+from anyshot.lifelong import from_scratch, with_kernel
 from anyshot.lifelong.engine import AllLabelled, Labelled
 from anyshot.lifelong.experts import predict_adapted
-from anyshot.lifelong.from_scratch import fit_classes
 from anyshot.lifelong.home import UPDATES_PER_LABEL
 from anyshot.lifelong.learning import LearnerSettings, Learning
 from anyshot.lifelong.settings import complete_settings
@@ -39,7 +40,7 @@ MLP: dict[str, Any] = {"network": {"kind": "mlp", "hidden": [64]}}
 # Step sizes and strengths were chosen on seed 10, by the loss summed over the three sets, from the same few values.
 STEPS: dict[str, dict[str, float]] = {"ftml": {"inner_rate": 0.3}}
 STRENGTHS = {"scratch": 1.0, "scratch, C = 10": 10.0}
-METHODS = ("lifelong", *STRENGTHS, "protonet", "ridge-head", "ftml-vs", "ftml", "toe")
+METHODS = ("lifelong", *STRENGTHS, "kernel", "protonet", "ridge-head", "ftml-vs", "ftml", "toe")
 
 
 class Pool(NamedTuple):
@@ -54,7 +55,7 @@ class Pool(NamedTuple):
 
 def draw_digit_pairs(draw: np.random.Generator) -> Iterator[Pool]:
     digits = load_digits()
-    x = (digits.images / 16).astype(np.float32).reshape(-1, 64)
+    x = (digits.images / 16).astype(np.float32)
     for number in range(20):
         first, second = draw.choice(10, 2, replace=False)
         rows = draw.permutation(np.flatnonzero((digits.target == first) | (digits.target == second)))
@@ -66,7 +67,7 @@ def draw_rainbow_digits(draw: np.random.Generator) -> Iterator[Pool]:
     tasks = load_tasks("rainbow-digits")
     for task in draw.permutation(tasks.num_tasks)[:20]:
         rows, test = draw.permutation(np.asarray(tasks.train_rows[task]))[:MOST], np.asarray(tasks.test_rows[task])
-        x, y = np.asarray(tasks.x).reshape(len(tasks.x), -1), np.asarray(tasks.y)
+        x, y = np.asarray(tasks.x), np.asarray(tasks.y)
         yield Pool(tasks.task_names[task], x[rows], y[rows], x[test], y[test])
 
 
@@ -74,7 +75,7 @@ def draw_alphabets(draw: np.random.Generator) -> Iterator[Pool]:
     tasks = load_tasks("omniglot")
     upright = [name.rsplit(" ", 2)[0] if name.endswith(" 0") else "" for name in tasks.task_names]
     names = np.array(upright)  # the alphabet of each character; characters that were turned have none
-    images = np.asarray(tasks.x).reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).reshape(-1, 196).astype(np.float32)
+    images = np.asarray(tasks.x).reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4)).astype(np.float32)
     images = images / images.max()
     for alphabet in draw.permutation(np.unique(names[names != ""]))[:20]:
         characters = draw.choice(np.flatnonzero(names == alphabet), 5, replace=False)
@@ -150,12 +151,15 @@ def learn_alone(pools: list[Pool], classes: int, seed: int, learner: str) -> Ite
         yield found
 
 
-def begin_anew(pools: list[Pool], classes: int, strength: float) -> Iterator[tuple[int, float, float]]:
-    """By logistic regression on each task alone."""
+def begin_anew(pools: list[Pool], classes: int, method: str) -> Iterator[tuple[int, float, float]]:
+    """By logistic regression on each task alone, linear or with a kernel."""
     for pool in pools:
 
         def predict(labels: int, pool: Pool = pool) -> np.ndarray:
-            return fit_classes(pool.x[:labels], pool.y[:labels], classes, strength).predict(pool.test_x)
+            x, y = pool.x[:labels], pool.y[:labels]
+            if method in STRENGTHS:
+                return from_scratch.fit_classes(x, y, classes, STRENGTHS[method]).predict(pool.test_x)
+            return with_kernel.fit_classes(x, y, classes).predict(pool.test_x)
 
         yield follow(pool, classes, predict)
 
@@ -166,8 +170,8 @@ def measure(name: str, seed: int, method: str) -> dict[str, Any]:
     started = time.perf_counter()
     if method == "lifelong":
         found = list(live(pools, classes, seed))
-    elif method in STRENGTHS:
-        found = list(begin_anew(pools, classes, STRENGTHS[method]))
+    elif method in (*STRENGTHS, "kernel"):
+        found = list(begin_anew(pools, classes, method))
     else:
         found = list(learn_alone(pools, classes, seed, method))
     labels, loss, accuracy = zip(*found, strict=True)
@@ -211,11 +215,11 @@ def main() -> None:
     if sys.argv[1:] == ["table"]:
         print_tables()
         return
-    name, first, seeds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    name, first, seeds, methods = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:] or METHODS
     OUT.parent.mkdir(exist_ok=True)
     done = {(one["set"], one["seed"], one["method"]) for one in map(json.loads, _lines())}
     for seed in range(first, first + seeds):
-        for method in METHODS:
+        for method in methods:
             if (name, seed, method) not in done:
                 result = measure(name, seed, method)
                 print({key: value for key, value in result.items() if key != "by_task"}, flush=True)

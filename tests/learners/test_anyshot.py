@@ -9,15 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from sklearn.kernel_ridge import KernelRidge
 
 from anyshot import Shots
 from anyshot.learners.anyshot import FIRST
 from anyshot.learners.pool import COUNTS, RATE, STEEPEST, UNIFORM_SHARE
 from anyshot.online import Stream
-from tests.support.kernels import centred, gaussian
+from tests.support.kernels import predict_classes, predict_targets
 from tests.support.learners import INPUT, M, N, build, some
-from tests.support.logistic import fit_reference
 from tests.support.online_cases import RUN, START, Case, counted, run, started, stream_of
 from tests.support.refusals import assert_refused
 from tests.support.tiny_tasks import classification, regression
@@ -37,30 +35,8 @@ def plain_experts(learner: Any, state: Any, x: np.ndarray, y: np.ndarray, query:
         learner.head.predict(state.head, every, jnp.asarray(query)),
     ]
     if learner.spec.problem.classification:
-        return np.stack([*map(jax.nn.softmax, learned), plain_kernel(x, y, query, outputs)], axis=1)
-    own = np.zeros((len(query), outputs))
-    if len(x):
-        kernel, middle = gaussian(x), y.mean(axis=0)
-        of_rows = KernelRidge(alpha=0.003, kernel="precomputed").fit(centred(kernel(x), kernel(x)), y - middle)
-        own = of_rows.predict(centred(kernel(query, x), kernel(x))) + middle
-    return np.stack([*learned, own], axis=1)
-
-
-def plain_kernel(x: np.ndarray, y: np.ndarray, query: np.ndarray, classes: int) -> np.ndarray:
-    """Logistic regression with a Gaussian kernel; a class without a label has probability 1 / (n + K)."""
-    seen = np.unique(y)
-    found = np.full((len(query), classes), 1 / (len(y) + classes))
-    rest = 1 - (classes - len(seen)) / (len(y) + classes)
-    if len(seen) == 1:
-        found[:, seen] = rest
-    elif len(seen) > 1:
-        kernel = gaussian(x)
-        values, vectors = np.linalg.eigh(kernel(x))
-        root, vectors = np.sqrt(values[values > 1e-9]), vectors[:, values > 1e-9]
-        strength = (2 if len(seen) == 2 else 1) / 0.003
-        plain = fit_reference(vectors * root, y, strength)
-        found[:, seen] = rest * plain.predict_proba(kernel(query, x) @ vectors / root)
-    return found
+        return np.stack([*map(jax.nn.softmax, learned), predict_classes(x, y, query, outputs)], axis=1)
+    return np.stack([*learned, predict_targets(x, y, query)], axis=1)
 
 
 class PlainPool:

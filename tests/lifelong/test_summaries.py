@@ -34,5 +34,5 @@ def test_tables_and_figures_show_every_expert(tmp_path: Path, measure: str) -> N
         shown = life._repr_html_()
         assert "<b>" not in shown
         assert "<b>&lt;b&gt;</b>" in task._repr_html_()
-        assert all(name in shown for name in ("&lt;b&gt;", f"{measure}.scratch-c10", "6 labels"))
+        assert all(name in shown for name in ("&lt;b&gt;", f"{measure}.kernel", "6 labels"))
     assert "1 tasks" in life._repr_html_()

@@ -9,30 +9,32 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax  # type: ignore[import-untyped]
 
+from anyshot.lifelong import from_scratch, with_kernel
 from anyshot.lifelong.engine import Labelled
-from anyshot.lifelong.from_scratch import FromScratch, fit_classes, fit_targets
+from anyshot.lifelong.from_scratch import FromScratch
 from anyshot.lifelong.learning import Learned, Learning
 from anyshot.lifelong.on_features import OnFeatures, fit_on_features
 from anyshot.lifelong.record import Record
 from anyshot.lifelong.store import Store
+from anyshot.lifelong.with_kernel import WithKernel
 
-STRENGTHS = (1.0, 10.0)  # scikit-learn's C: the usual one, and one for labels with little noise
 
-
-class Linear(NamedTuple):
-    """The linear models of a task.
+class Own(NamedTuple):
+    """The models of a task's own labels.
 
     Args:
-        on_inputs: one for each of `STRENGTHS`.
-        on_features: on inputs and features, if the learner has features.
+        scratch: a linear model on inputs.
+        kernel: a model with a Gaussian kernel on inputs.
+        on_features: a linear model on inputs and features, if the learner has features.
     """
 
-    on_inputs: list[FromScratch]
+    scratch: FromScratch
+    kernel: WithKernel
     on_features: OnFeatures | None
 
 
 class Experts:
-    """What was learned from all tasks, adapted to the labels of one; and linear models on these labels alone.
+    """What was learned from all tasks, adapted to the labels of one; and models of these labels alone.
 
     Args:
         record: the task.
@@ -41,7 +43,7 @@ class Experts:
 
     def __init__(self, record: Record, store: Store) -> None:
         self._record, self._store = record, store
-        self._fitted: tuple[int, Learned, Linear] | None = None  # to all labels, at this version of them
+        self._fitted: tuple[int, Learned, Own] | None = None  # to all labels, at this version of them
 
     def predict(
         self,
@@ -63,23 +65,29 @@ class Experts:
         if places is not None:
             labelled, y = Labelled(labelled.rows[places], labelled.labels[places]), y[places]
         by_learner = predict_adapted(learning, labelled, self._record.info["slots"], x, learned)
-        linear = self._fit(labelled.rows, y, learning, learned) if places is not None else self.fit(learning, learned)
-        return np.stack([by_learner, *predict_linear(linear, learning, x, learned)])
+        own = self._fit(labelled.rows, y, learning, learned) if places is not None else self.fit(learning, learned)
+        return np.stack([by_learner, *predict_own(own, learning, x, learned)])
 
-    def fit(self, learning: Learning, learned: Learned) -> Linear:
-        """The linear models on all labels."""
-        version = self._record.version
-        if self._fitted is None or self._fitted[0] != version or self._fitted[1] is not learned:
-            self._fitted = version, learned, self._fit(self._record.ids, self._record.y, learning, learned)
-        return self._fitted[2]
+    def fit(self, learning: Learning, learned: Learned) -> Own:
+        """The models of all labels of the task alone."""
+        version, fitted = self._record.version, self._fitted
+        if fitted is None or fitted[0] != version or fitted[1] is not learned:
+            before = fitted[2] if fitted is not None and fitted[0] == version else None
+            self._fitted = version, learned, self._fit(self._record.ids, self._record.y, learning, learned, before)
+            return self._fitted[2]
+        return fitted[2]
 
-    def _fit(self, rows: np.ndarray, y: np.ndarray, learning: Learning, learned: Learned) -> Linear:
+    def _fit(
+        self, rows: np.ndarray, y: np.ndarray, learning: Learning, learned: Learned, before: Own | None = None
+    ) -> Own:
         x = self._store.read(rows) if len(rows) else np.zeros((0, *learning.shape), learning.dtype)
-        return fit_linear(x, y, len(self._record.classes), learning, learned)
+        return fit_own(x, y, len(self._record.classes), learning, learned, before)
 
 
-def fit_linear(x: np.ndarray, y: np.ndarray, classes: int, learning: Learning, learned: Learned) -> Linear:
-    """Fit linear models to labels.
+def fit_own(
+    x: np.ndarray, y: np.ndarray, classes: int, learning: Learning, learned: Learned, before: Own | None = None
+) -> Own:
+    """Fit models to the labels of a task.
 
     Args:
         x: inputs.
@@ -87,24 +95,29 @@ def fit_linear(x: np.ndarray, y: np.ndarray, classes: int, learning: Learning, l
         classes: the number of classes. Not used for targets.
         learning: the learner of all tasks.
         learned: what its features use.
+        before: models of the same labels, with other features.
     """
     outputs = classes if learning.classification else learning.outputs
-    if learning.classification:
-        on_inputs = [fit_classes(x, y.astype(np.int64), outputs, strength) for strength in STRENGTHS]
+    if before is not None:
+        scratch, kernel = before.scratch, before.kernel
+    elif learning.classification:
+        labels = y.astype(np.int64)
+        scratch, kernel = from_scratch.fit_classes(x, labels, outputs), with_kernel.fit_classes(x, labels, outputs)
     else:
-        on_inputs = [fit_targets(x, y, outputs, strength) for strength in STRENGTHS]
+        scratch, kernel = from_scratch.fit_targets(x, y, outputs), with_kernel.fit_targets(x, y, outputs)
     features = learning.features(x, learned)
     if features is None:
-        return Linear(on_inputs, None)
-    return Linear(on_inputs, fit_on_features(x, features, y, outputs, classification=learning.classification))
+        return Own(scratch, kernel, None)
+    on_features = fit_on_features(x, features, y, outputs, classification=learning.classification)
+    return Own(scratch, kernel, on_features)
 
 
-def predict_linear(linear: Linear, learning: Learning, x: np.ndarray, learned: Learned) -> list[np.ndarray]:
-    """What each linear model predicts for the inputs."""
-    found = [model.predict(x) for model in linear.on_inputs]
+def predict_own(own: Own, learning: Learning, x: np.ndarray, learned: Learned) -> list[np.ndarray]:
+    """What each of these models predicts for the inputs."""
+    found = [own.scratch.predict(x), own.kernel.predict(x)]
     features = learning.features(x, learned)
-    if linear.on_features is not None and features is not None:
-        found.append(linear.on_features.predict(x, features))
+    if own.on_features is not None and features is not None:
+        found.append(own.on_features.predict(x, features))
     return found
 
 

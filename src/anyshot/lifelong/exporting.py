@@ -24,6 +24,7 @@ from anyshot.lifelong.learning import Learned, Learning
 from anyshot.lifelong.on_features import OnFeatures
 from anyshot.lifelong.progress import name_experts
 from anyshot.lifelong.record import Record
+from anyshot.lifelong.with_kernel import WithKernel
 from anyshot.runs.files import replace_file, writing
 from anyshot.version import __version__
 
@@ -37,9 +38,10 @@ def export_task(home: Home, record: Record, path: Path) -> None:
     """Write the predictor of a task as it is now.
 
     The file is a zip with two entries. `predictor.bin` is a program of `jax.export` for any number of inputs, on any
-    platform that JAX has. In it are the adapted network, the linear models and their weights, all as numbers; it holds
-    no examples. `about.json` says what goes in and comes out. See `Task.export` for how to load it. JAX promises to
-    read such a program for six months of later versions.
+    platform that JAX has. In it are the adapted network, the models of the task's own labels and their weights, all as
+    numbers. The kernel compares with the inputs that have a label, so these are in it, shifted and scaled. `about.json`
+    says what goes in and comes out, and how many inputs are in the program. See `Task.export` for how to load it. JAX
+    promises to read such a program for six months of later versions.
 
     Args:
         home: of all tasks.
@@ -55,14 +57,19 @@ def export_task(home: Home, record: Record, path: Path) -> None:
                 "observe labels, or predict, first"
             )
         learned, weights = learning.now, record.progress.mixture.weights
-        linear = Experts(record, home.store).fit(learning, learned)
-        experts = [_bake_learner(learning, learned, record), *map(_translate_scratch, linear.on_inputs)]
-        if linear.on_features is not None:
-            experts.append(_translate_on_features(linear.on_features, learned))
+        own = Experts(record, home.store).fit(learning, learned)
+        experts = [
+            _bake_learner(learning, learned, record),
+            _translate_scratch(own.scratch),
+            _translate_kernel(own.kernel),
+        ]
+        if own.on_features is not None:
+            experts.append(_translate_on_features(own.on_features, learned))
         about = {
             "format": FORMAT,
             "task": record.name,
             "labels": record.count,
+            "inputs_held": own.kernel.count,
             "kind": setup.kind,
             "classes": record.classes,
             **{name: setup.describe()[name] for name in ("shape", "dtype", "scalar", "encoder")},
@@ -98,6 +105,16 @@ def _translate_scratch(scratch: FromScratch) -> Predict:
     """`FromScratch.predict` for JAX."""
     on_numbers = _translate_linear(scratch)
     return lambda x: on_numbers(_flatten(x))
+
+
+def _translate_kernel(fitted: WithKernel) -> Predict:
+    """`WithKernel.predict` for JAX."""
+    model, seen, prior = fitted.model, fitted.seen, jnp.asarray(fitted.prior)
+    if model is None:
+        return lambda x: prior
+    if seen is None:
+        return lambda x: model(x[None])[0]
+    return lambda x: prior.at[seen].set(jax.nn.softmax(model(x[None])[0, seen]) * prior[seen].sum())
 
 
 def _translate_on_features(linear: OnFeatures, learned: Learned) -> Predict:

@@ -31,17 +31,30 @@ class FromScratch:
 
     def predict(self, x: np.ndarray) -> Float[np.ndarray, "n outputs"]:
         """The probability of each class, or the target, for each input."""
-        everyone = np.broadcast_to(self.prior, (len(x), len(self.prior)))
         if self.model is None or not len(x):
-            return np.array(everyone)
+            return np.tile(self.prior, (len(x), 1))
         flat = flatten(x)
         if isinstance(self.model, Ridge):
             return np.asarray(self.model.predict(flat)).reshape(len(x), -1)
-        found = np.array(everyone)
-        seen = self.model.classes_
-        # A class without a label keeps its prior; the others share what is left.
-        found[:, seen] = self.model.predict_proba(flat) * everyone[:, seen].sum(axis=1, keepdims=True)
-        return found
+        return share_out(self.prior, self.model.classes_, self.model.predict_proba(flat))
+
+
+def count_prior(labels: np.ndarray, classes: int) -> Float[np.ndarray, " classes"]:
+    """The share of each class among the labels, every class counted once more."""
+    return (np.bincount(labels, minlength=classes) + 1.0) / (len(labels) + classes)
+
+
+def share_out(
+    prior: Float[np.ndarray, " classes"], seen: np.ndarray, probabilities: Float[np.ndarray, "n seen"]
+) -> Float[np.ndarray, "n classes"]:
+    """Probabilities of all classes: one without a label keeps its prior; the others share what is left.
+
+    >>> share_out(np.array([0.5, 0.3, 0.2]), np.array([0, 1]), np.array([[0.25, 0.75]]))
+    array([[0.2, 0.6, 0.2]])
+    """
+    found = np.tile(prior, (len(probabilities), 1))
+    found[:, seen] = probabilities * prior[seen].sum()
+    return found
 
 
 def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int, strength: float = 1.0) -> FromScratch:
@@ -58,8 +71,7 @@ def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int, strength: float
     [[0.76 0.07 0.17]
      [0.22 0.62 0.17]]
     """
-    prior = (np.bincount(labels, minlength=classes) + 1.0) / (len(labels) + classes)
-    model = None
+    prior, model = count_prior(labels, classes), None
     if len(np.unique(labels)) > 1:
         # Problems are small: one thread is faster than several that wait for each other, most of all on a busy machine.
         with warnings.catch_warnings(), _threads().limit(limits=1):

@@ -11,8 +11,8 @@ from anyshot.lifelong.sequences import confidence_sequence
 
 NAMES = {
     "learner": "learned from all tasks",
-    "scratch": "from scratch",
-    "scratch-c10": "from scratch, C = 10",
+    "scratch": "linear, from scratch",
+    "kernel": "kernel, from scratch",
     "features": "linear on features",
 }
 

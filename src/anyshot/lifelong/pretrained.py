@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from anyshot.errors import DataError, InputError
 from anyshot.lifelong.engine import Labelled
-from anyshot.lifelong.experts import Linear, fit_linear, predict_adapted, predict_linear
+from anyshot.lifelong.experts import Own, fit_own, predict_adapted, predict_own
 from anyshot.lifelong.learning import LearnerSettings, Learning
 from anyshot.lifelong.slots import choose_slots, count_outputs
 from anyshot.lifelong.snapshots import read_snapshot
@@ -37,7 +37,7 @@ class Pretrained:
         self.slots: dict[str, int] = {}  # the output of each class, by repr(name)
         self._x: np.ndarray = np.zeros(0)
         self._labels: np.ndarray = np.zeros(0, np.int64)
-        self._linear: Linear
+        self._own: Own
         self._arrays, self._about = read_snapshot(path)
         if self._about.get("kind") != kind:
             raise InputError(f"pretrained must be a file that was learned from {kind}, but {path} knows other labels")
@@ -103,14 +103,14 @@ class Pretrained:
             labels: numbers of classes in the order in which these were added, or targets.
         """
         self._x, self._labels = x, labels
-        self._linear = fit_linear(x, labels, len(self.slots), self._learning, self._learning.now)
+        self._own = fit_own(x, labels, len(self.slots), self._learning, self._learning.now)
 
     def predict(self, x: np.ndarray) -> Float[np.ndarray, "experts n outputs"]:
         """The probabilities of the classes in the order in which they were added, or the targets, by each expert."""
         slots, labels = list(self.slots.values()), self._labels
         labels = np.array(slots, np.int32)[labels] if self._learning.classification else labels.astype(np.float32)
         by_learner = predict_adapted(self._learning, Labelled(np.arange(len(labels)), labels), slots, x)
-        return np.stack([by_learner, *predict_linear(self._linear, self._learning, x, self._learning.now)])
+        return np.stack([by_learner, *predict_own(self._own, self._learning, x, self._learning.now)])
 
     def _read(self, rows: np.ndarray) -> np.ndarray:
         return self._x[rows]

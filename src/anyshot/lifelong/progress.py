@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from anyshot.lifelong.mixture import Mixture, smooth
 
-EXPERTS = ("learner", "scratch", "scratch-c10", "features")  # the last only if the learner has features
+EXPERTS = ("learner", "scratch", "kernel", "features")  # the last only if the learner has features
 SCALE = 1.0  # of the errors in a regression that are expected at first
 
 
@@ -93,7 +93,7 @@ def name_experts(values: np.ndarray) -> dict[str, Any]:
     """The value of each expert, by its name.
 
     >>> name_experts(np.array([0.2, 0.5, 0.3]))
-    {'learner': 0.2, 'scratch': 0.5, 'scratch-c10': 0.3}
+    {'learner': 0.2, 'scratch': 0.5, 'kernel': 0.3}
     """
     return dict(zip(EXPERTS, values.tolist(), strict=False))
 

@@ -270,6 +270,10 @@ class Task:
         Here x is an array of shape (n, *about["shape"]) and dtype about["dtype"]. Where the task's inputs are no
         arrays, it is what the encoder makes of them, which about["encoder"] describes. JAX reads such files for six
         months of its later versions.
+
+        The file holds inputs of this task that have a label, at most the last 2,000, as the kernel needs them: shifted
+        and scaled, images as their edges and colours. about["inputs_held"] is their number. Who may not see the inputs
+        should not get the file.
         """  # noqa: D415
         self._check_there()
         checked = check_new_file(path)
