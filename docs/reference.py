@@ -44,7 +44,8 @@ def settings_page() -> str:
     parts += [
         "## network\n",
         _networks(),
-        "## Presets\n\nWhat each changes of the defaults above, for the paper's method.\n",
+        "## Presets\n\nWhat each changes of the defaults above, with the learner `ftml-vs` (offline `maml-vs`). "
+        "Online, the default learner is `anyshot`, which takes nothing after `learner.` from a preset but `learner.batching`.\n",
     ]
     parts += [_preset(name) for name in PRESETS]
     return "\n".join(parts)

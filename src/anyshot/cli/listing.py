@@ -21,7 +21,7 @@ def presets(name: tyro.conf.Positional[PresetName] = None, learner: LearnerName 
 
     Args:
         name: of a preset.
-        learner: whose hyperparameters are listed; by default the preset's own.
+        learner: whose hyperparameters are listed; by default anyshot online and maml-vs offline.
     """
     if name is None:
         print(f"presets:\n{_columns(PRESETS.summaries())}")

@@ -37,8 +37,8 @@ class Execution:
 
     Attributes:
         device: where to compute; auto takes a GPU if JAX finds one.
-        devices: how many share the tasks of a meta-batch: a number, or auto for all; by default all cores of a CPU, or
-            one GPU. A run goes on with as many as it had.
+        devices: how many share the tasks of a meta-batch: a number, or auto for all; by default all cores of a CPU
+            (one if learner.batching is together), or one GPU. A run goes on with as many as it had.
         hosts: that compute together, each with this command: auto under Slurm or Open MPI, else the address of the
             first, how many they are, and the number of this one from 0.
         checkpoint_seconds: how often to save, at least.
@@ -88,9 +88,11 @@ def run_preset(
     Args:
         name: of the preset.
         out: the run folder: new, empty, or of this experiment, which then goes on.
-        learner: the method; by default anyshot online and maml-vs offline. `anyshot learners` lists them.
+        learner: the method; by default anyshot online and maml-vs offline. The paper's online method is ftml-vs.
+            `anyshot learners` lists them.
         seed: of the stream, the weights and every draw; learners with the same seed get the same tasks and datapoints.
-        settings: to change, such as protocol.threshold=0.7 learner.inner_rate=0.03.
+        settings: to change, such as protocol.threshold=0.7 learner.learning_rate=0.002. Those after "learner." depend
+            on the learner.
         dry_run: print the settings and an estimate of memory and time, and stop.
         execution: how to run; the result does not depend on these.
     """

@@ -114,6 +114,11 @@ class Anyshot(NetworkLearner):
         return self.hyper.adaptation_steps
 
     @property
+    def second_order(self) -> bool:
+        """Yes."""
+        return self.ftml.second_order
+
+    @property
     def wants(self) -> frozenset[Want]:
         """Episodes."""
         return frozenset({"episodes"})

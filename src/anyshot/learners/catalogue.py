@@ -19,7 +19,7 @@ LEARNERS = Registry(
     "anyshot.learners",
     {
         "anyshot": Entry(
-            "FTML-VS, ridge-head and linear models, weighed by what they predicted of the task's labels (our own)",
+            "a product of FTML-VS, ridge-head and scratch-kernel, with powers learned from their predictions (our own)",
             "anyshot.learners.anyshot:Anyshot",
         ),
         "toe": Entry(

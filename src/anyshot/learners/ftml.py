@@ -116,6 +116,11 @@ class FTML(NetworkLearner):
         return self.hyper.inner_steps
 
     @property
+    def second_order(self) -> bool:
+        """As its hyperparameter says."""
+        return self.hyper.second_order
+
+    @property
     def update_procedure(self) -> Update:
         """The update procedure U."""
         hyper = self.hyper

@@ -62,6 +62,11 @@ class Learner(eqx.Module):
         return 0
 
     @property
+    def second_order(self) -> bool:
+        """Whether an update differentiates these steps, too."""
+        return False
+
+    @property
     def shares_tasks(self) -> bool:
         """Whether updates share the tasks of a meta-batch among devices, as `MetaObjective` does."""
         return False

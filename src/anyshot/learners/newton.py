@@ -19,7 +19,10 @@ Matrix = Float[Array, "_ _"]
 
 
 class Basis(NamedTuple):
-    """Coordinates of the weights: W itself, its coordinates in the directions that the datapoints span, or those of f.
+    """Coordinates of the weights.
+
+    They are W itself, its coordinates in the directions that the datapoints span, or the coefficients of f with a
+    kernel.
 
     Attributes:
         logits: XW, from coordinates times the metric.

@@ -4,9 +4,9 @@ With p_i(y) the probability that expert i gives to a label y, the pool predicts
 
     p(y) = Π_i p_i(y)^v_i / Σ_z Π_i p_i(z)^v_i.
 
-So experts that know different things add up what they know, where a mean of their probabilities would only choose. In a
-regression p_i is a Gaussian of precision τ_i around what expert i predicts. The pool is then a Gaussian too, of
-precision Σ v_i τ_i, around the mean of the predictions weighed by v_i τ_i.
+So experts that know different things add up what they know, where a mean of their probabilities is never surer than the
+surest of them. In a regression p_i is a Gaussian of precision τ_i around what expert i predicts. The pool is then a
+Gaussian too, of precision Σ v_i τ_i, around the mean of the predictions weighed by v_i τ_i.
 
 The loss -ln p(y) is convex in v. After each label, which the experts predicted before they saw it, v follows by
 exponentiated gradient (Kivinen and Warmuth 1997):

@@ -92,7 +92,7 @@ def predict_cost(experiment: Experiment, devices: int, hardware: Hardware) -> Co
     batching = getattr(hyper, "batching", "auto")
     in_turn = batching == "in turn" or (batching == "auto" and jax.default_backend() == "cpu")
     steps, tasks = max(1, learner.inner_steps), math.ceil(rules.tasks_per_update / devices)
-    of_shot = steps * (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER)
+    of_shot = steps * (SECOND_ORDER if learner.second_order else FIRST_ORDER)
     shots = rules.max_shots / 2 if in_turn else rules.max_shots  # batched, every task is padded to M shots
     passes = tasks * (of_shot * shots + FIRST_ORDER * rules.validation_size)
     fill = tasks_that_fill_a_gpu(tasks, tasks * rules.max_shots * example_size(experiment))

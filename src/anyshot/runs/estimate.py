@@ -103,7 +103,7 @@ def estimate(experiment: Experiment) -> Estimate:
     else:
         work, labels, queries = _fitting_work(experiment)
         operations, size = forward_pass(experiment, labels, queries)
-    of_shot = (SECOND_ORDER if getattr(hyper, "second_order", False) else FIRST_ORDER) * max(1, inner_steps)
+    of_shot = (SECOND_ORDER if experiment.learner.second_order else FIRST_ORDER) * max(1, inner_steps)
     passes = FIRST_ORDER * work.batch + work.tasks * (FIRST_ORDER * work.validation + of_shot * work.shots / 2)
     passes += work.evaluated
     of_task = work.validation + max(1, inner_steps) * work.shots  # memory is needed for all shots

@@ -28,7 +28,8 @@ def make_experiment(
         name: of the preset; `anyshot presets` lists them.
         learner: the name of the method; by default anyshot online and maml-vs offline.
         seed: of the stream, the initial weights and every draw.
-        settings: to change, by dotted names, such as {"protocol.threshold": 0.7, "learner.inner_rate": 0.03}.
+        settings: to change, by dotted names, such as {"protocol.threshold": 0.7}. Those after "learner." depend on the
+            learner: `anyshot learners NAME` lists them.
 
     >>> make_experiment("sinusoid", "toe", settings={"protocol.num_tasks": 5}).protocol.num_tasks
     5
