@@ -45,7 +45,8 @@ def settings_page() -> str:
         "## network\n",
         _networks(),
         "## Presets\n\nWhat each changes of the defaults above, with the learner `ftml-vs` (offline `maml-vs`). "
-        "Online, the default learner is `anyshot`, which takes nothing after `learner.` from a preset but `learner.batching`.\n",
+        "Online, the default learner is `anyshot`, which takes nothing after `learner.` from a preset but "
+        "`learner.batching`.\n",
     ]
     parts += [_preset(name) for name in PRESETS]
     return "\n".join(parts)
