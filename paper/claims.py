@@ -77,14 +77,19 @@ def _shots_rows(results: Results) -> list[list[str]]:
 
 
 def compare_with_constants(results: Results) -> list[str]:
-    """A sentence for each table of the paper whose methods all lose more than a constant prediction."""
+    """A sentence for each table of the paper whose methods all lose more than a constant prediction.
+
+    Only methods that the paper has numbers of count.
+    """
     found = []
     for table in TABLES.values():
-        rows = [results.rows(table.preset, label)[CUMULATIVE_LOSS] for label in table.paper]
+        rows = [results.rows(table.preset, label)[CUMULATIVE_LOSS] for label in table.numbered]
         means = [losses.mean() for losses in rows if len(losses)]
-        if table.constant is not None and any(table.paper.values()) and means and min(means) > table.constant:
+        if table.constant is not None and means and min(means) > table.constant:
             constant = f"{table.constant:,.1f}"
-            found.append(f"Every method of `{table.name}` loses more than a constant prediction ({constant}).")
+            found.append(
+                f"Every method of the paper in `{table.name}` loses more than a constant prediction ({constant})."
+            )
     return found
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 
 import pandas as pd
 
@@ -41,17 +40,15 @@ class Pair:
 
 
 def list_pairs(table: Table, results: Results, column: str) -> list[Pair]:
-    """All pairs of methods that the paper has numbers of; else those it orders in words; else all against one.
+    """All pairs of methods that the paper has numbers of; without any, those that it orders in words.
 
-    That one is the table's `against`, or FTML-VS.
-
-    In each the method that is better in the paper comes first.
+    In each the method that is better in the paper comes first. Then every other method against the table's `against`,
+    or FTML-VS.
     """
     reference = table.against or next((label for label in table.paper if method_of(label) == "ftml-vs"), "")
-    others = [(one, reference) for one in table.paper if reference and one != reference]
-    wanted: Sequence[tuple[str, str]] = table.better or others
-    if all(table.paper.values()):
-        wanted = [*combinations(table.paper, 2)]
+    wanted = [*combinations(table.numbered, 2)] or [*table.better]
+    compared = {reference, *chain(*wanted)}
+    wanted += [(label, reference) for label in table.paper if reference and label not in compared]
     pairs = [compare(table, results, *both, column) for both in wanted]
     worse = [pair.claimed * table.sign < 0 for pair in pairs]
     return [

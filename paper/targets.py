@@ -87,6 +87,15 @@ class Table(_Data):
         return [CUMULATIVE_LOSS]
 
     @property
+    def numbered(self) -> list[str]:
+        """The methods that the paper has numbers of.
+
+        >>> find_tables("omniglot")[0].numbered
+        ['maml', 'maml-vl', 'maml-vs']
+        """
+        return [label for label, numbers in self.paper.items() if numbers]
+
+    @property
     def sign(self) -> int:
         """1 if more is better, -1 if less is."""
         return 1 if self.offline else -1

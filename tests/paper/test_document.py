@@ -107,6 +107,7 @@ def test_order_in_words_counts_where_the_paper_has_no_numbers() -> None:
     assert [(pair.first, pair.second, pair.claimed) for pair in pairs] == [
         ("ftml-vs", "ftml", -1),
         ("ftml-vl", "ftml-vs", -1),
+        ("toe", "ftml-vs", 0),  # the paper says nothing of these two
     ]
 
 
