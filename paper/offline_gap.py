@@ -19,8 +19,8 @@ def write_gap(results: Results) -> list[str]:
     """The section, as Markdown; nothing before a run of `offline-gap` is there."""
     first = TABLES["table-1-rainbow-mnist"]
     rows = [["method", "setting", "ours, %", "seeds", "gap", "of it closed"]]
-    for method, numbers in first.paper.items():
-        paper = float(np.mean([number.mean for number in numbers]))
+    for method in first.numbered:
+        paper = float(np.mean([number.mean for number in first.paper[method]]))
         before = _gap(first, method, paper, results)
         for table in (first, *TARGETS["offline-gap"].tables):
             for label in [label for label in table.paper if method_of(label) == method]:
