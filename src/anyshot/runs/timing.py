@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from anyshot.tasks import TaskSet, load_tasks
 RAINBOW = (56, 800, 100)  # tasks, and examples of each to train and to test on
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Timing:
     """Times of one (meta-)update and of one online step, in seconds; medians.
 
@@ -118,14 +118,14 @@ def make_states(loop: OnlineLoop, stream: Stream, key: Any) -> tuple[OnlineState
     one = jnp.asarray(1, jnp.int32)
     # Pretraining is over in both; the number of rounds alone decides that.
     rounds = jnp.asarray(loop.protocol.pretrain_rounds + 1, jnp.int32)
-    early = OnlineState(start.learner, start.buffer, start.position, one, rounds, start.finite)
+    early = dataclasses.replace(start, round=one, rounds=rounds)
     last = stream.positions - 1
     received = (
         jnp.full(stream.positions, stream.capacity, jnp.int32).at[last].set(max(2, stream.capacity // 8 // 2 * 2))
     )
     seen = jnp.arange(stream.positions, dtype=jnp.int32)
     buffer = Buffer(received, seen, jnp.asarray(stream.positions, jnp.int32))
-    late = OnlineState(start.learner, buffer, jnp.asarray(last, jnp.int32), one, rounds, start.finite)
+    late = dataclasses.replace(early, buffer=buffer, position=jnp.asarray(last, jnp.int32))
     return replicate(early), replicate(late)
 
 
