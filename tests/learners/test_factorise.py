@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from anyshot.learners.factorise import decompose, solve_positive
+from anyshot.learners.factorise import decompose, solve_positive, solve_ridge
 from anyshot.learners.learner import Drawn
 from anyshot.shots import Episodes, Shots
 from tests.support.learners import INPUT, build
@@ -33,6 +33,17 @@ def test_batches_are_solved_as_by_numpy_and_gradients_are_those_of_the_inverse()
     by_right = 2 * np.linalg.solve(matrix, expected)
     np.testing.assert_allclose(of_right, by_right, rtol=1e-9)
     np.testing.assert_allclose(of_matrix, -by_right @ expected.swapaxes(-1, -2), rtol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-9, 1.0])
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_a_singular_matrix_with_hardly_a_ridge_has_a_solution_in_float32(ridge: float, unit: float) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 3)) @ np.random.default_rng(1).normal(size=(3, 60))
+    matrix, right = (x.T @ x * unit).astype(np.float32), (x.T @ np.ones((40, 1)) * unit).astype(np.float32)
+    found = solve_ridge(jnp.asarray(matrix), jnp.asarray(right), jnp.float32(ridge))
+    least = 10 * np.finfo(np.float32).eps * np.trace(matrix)
+    exact = np.linalg.solve(matrix.astype(float) + max(ridge, least) * np.eye(60), right.astype(float))
+    np.testing.assert_allclose(matrix @ found, matrix @ exact, atol=1e-3 * np.abs(matrix @ exact).max())
 
 
 def test_batches_are_decomposed_as_by_numpy() -> None:

@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from anyshot import Shots
 from anyshot.learners import scratch_kernel
 from anyshot.learners.kernel import fit_kernel_logistic, fit_kernel_ridge
-from tests.support.kernels import centred, gaussian
+from tests.support.gaussian_kernels import centred, gaussian
 from tests.support.learners import build
 from tests.support.logistic import fit_reference
 
@@ -81,6 +81,16 @@ def test_targets_are_those_of_scikit_learns_kernel_ridge(dtype: Any, task: Any, 
     plain = KernelRidge(alpha=regularisation, kernel="precomputed").fit(centred(own, own), y - y.mean(axis=0))
     expected = plain.predict(centred(kernel(query.astype(float), x.astype(float)), own)) + y.mean(axis=0)
     np.testing.assert_allclose(found, expected, atol=20 * TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("regularisation", [1e-30, 1e-7, 1e-5])
+def test_targets_are_finite_with_hardly_any_regularisation(regularisation: float) -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(300, 2)).astype(np.float32)
+    x[150:] = x[:150]
+    y = np.sin(x[:, :1])
+    found = fit_kernel_ridge(jnp.asarray(x), jnp.asarray(y), jnp.full(300, True), regularisation)(jnp.asarray(x))
+    np.testing.assert_allclose(found, y, atol=0.01)
 
 
 def test_the_last_step_is_taken_though_rounding_hides_that_the_objective_falls() -> None:

@@ -127,6 +127,17 @@ def test_a_ridge_that_vanishes_leaves_numbers_in_float32() -> None:
         np.testing.assert_allclose(learner.predict(state, shots, x), x, atol=1e-2)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e4, 1e8])
+def test_inputs_of_any_unit_leave_numbers_in_float32(unit: float) -> None:
+    with jax.enable_x64(False):
+        learner = build("ridge-head", features=FEATURES, example=(jax.ShapeDtypeStruct((N,), np.float32), INPUT))
+        draw = np.random.default_rng(0)
+        x, y = draw.normal(size=(40, N)).astype(np.float32), draw.normal(size=(40, N)).astype(np.float32)
+        shots = Shots(jnp.asarray(unit * x), jnp.asarray(y), jnp.asarray(40, jnp.int32))
+        found = learner.predict(learner.init(KEY), shots, shots.x)
+        assert np.mean((found - y) ** 2) <= np.mean(y**2) + 1e-3
+
+
 def test_it_uses_all_labels_and_says_its_features() -> None:
     learner = classes()
     assert isinstance(learner, RidgeHead)

@@ -17,7 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Integer
 
-from anyshot.learners.factorise import matmul, solve_positive
+from anyshot.learners.centre import centre
+from anyshot.learners.factorise import matmul, solve_ridge
 from anyshot.learners.newton import Basis, Matrix, Objective, minimise
 
 
@@ -42,9 +43,7 @@ class Gaussian(eqx.Module):
     def of(cls, x: Float[Array, "n features"], present: Bool[Array, " n"]) -> tuple[Gaussian, Matrix]:
         """The kernel of datapoints, and its matrix K, zero for padding."""
         count = jnp.maximum(jnp.sum(present), 1)
-        x = jnp.where(present[:, None], x, 0)
-        middle = jnp.sum(x, axis=0) / count
-        points = jnp.where(present[:, None], x - middle, 0)
+        middle, points = centre(x, present)
         largest = jnp.max(jnp.abs(points))  # divided by it, squares neither overflow nor vanish
         points = points / jnp.where(largest > 0, largest, 1)
         spread = jnp.sqrt(2 * jnp.sum(points**2) / jnp.maximum(count - 1, 1))
@@ -107,7 +106,7 @@ def fit_kernel_logistic(
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=matrix.dtype), 0)
     # The coordinates of f are its coefficients a, and |f|² is aᵀKa. As K is centred, it takes no notice of the mean of
     # a, in which rounding would add up.
-    basis = Basis(_same, partial(_less_mean, present), _same, x.shape[0], partial(matmul, matrix))
+    basis = Basis(lambda image: image, lambda slope: centre(slope, present)[1], x.shape[0], partial(matmul, matrix))
     found = minimise(Objective(basis, of_class, present, jnp.asarray(regularisation, matrix.dtype)))
     return KernelModel(kernel, found[:-1], found[-1])
 
@@ -124,7 +123,7 @@ def fit_kernel_ridge(
         x: the inputs.
         y: the targets.
         present: which rows are datapoints.
-        regularisation: λ.
+        regularisation: λ. Values below about 1e-6 times the number of datapoints count as that much.
 
     >>> x = jnp.linspace(0, 6, 13)[:, None]
     >>> model = fit_kernel_ridge(x, jnp.sin(x), jnp.full(13, True), 0.001)
@@ -132,18 +131,6 @@ def fit_kernel_ridge(
     [ 0.95 -1.  ] [ 0.95 -1.  ]
     """
     kernel, matrix = Gaussian.of(x, present)
-    y = jnp.where(present[:, None], y, 0)
-    bias = jnp.sum(y, axis=0) / jnp.maximum(jnp.sum(present), 1)
-    targets = jnp.where(present[:, None], y - bias, 0)
-    coefficients = solve_positive(matrix + regularisation * jnp.eye(len(x), dtype=matrix.dtype), targets)
+    bias, targets = centre(y, present)
+    coefficients = solve_ridge(matrix, targets, regularisation)
     return KernelModel(kernel, jnp.where(present[:, None], coefficients, 0), bias)
-
-
-def _same(matrix: Matrix) -> Matrix:
-    return matrix
-
-
-def _less_mean(present: Bool[Array, " n"], matrix: Matrix) -> Matrix:
-    """Each column less its mean over datapoints; zero for padding, as it was."""
-    mean = jnp.sum(matrix, axis=0) / jnp.maximum(jnp.sum(present), 1)
-    return jnp.where(present[:, None], matrix - mean, 0)

@@ -21,20 +21,23 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float, Integer
 
+from anyshot.learners.centre import centre
 from anyshot.learners.factorise import decompose, matmul
 from anyshot.learners.newton import Basis, Matrix, Objective, minimise
 
+Coordinates = Callable[[Matrix], tuple[Basis, Callable[[Matrix], Matrix]]]  # of W, given X; and W from these
+
 
 class LinearModel(eqx.Module):
-    """Outputs (x - centre) W + b for each row x."""
+    """Outputs (x - middle) W + b for each row x."""
 
-    centre: Float[Array, " features"]
+    middle: Float[Array, " features"]
     weight: Float[Array, "features outputs"]
     bias: Float[Array, " outputs"]
 
     def __call__(self, x: Float[Array, "n features"]) -> Float[Array, "n outputs"]:
         """Outputs for several inputs."""
-        return matmul(x - self.centre, self.weight) + self.bias
+        return matmul(x - self.middle, self.weight) + self.bias
 
 
 def fit_logistic(
@@ -60,21 +63,21 @@ def fit_logistic(
     >>> print(f"{jax.nn.sigmoid(logits[2] - logits[0]):.3f}")
     0.618
     """
-    centre, centred = _centre(x, present)
+    middle, centred = centre(x, present)
     of_class = jnp.where(present[:, None], jax.nn.one_hot(y, classes, dtype=x.dtype), 0)
     # For two classes scikit-learn has one vector of weights, our difference of two. Twice the penalty is the same.
     twice = jnp.where(jnp.sum(jnp.any(of_class > 0, axis=0)) == 2, 2, 1)
     penalty = jnp.asarray(regularisation * twice, x.dtype)
 
-    def fit(basis_of: Callable[[Matrix], Basis], centred: Matrix, penalty: Float[Array, ""]) -> tuple[Any, Any]:
-        basis = basis_of(centred)
+    def fit(coordinates_of: Coordinates, centred: Matrix, penalty: Float[Array, ""]) -> tuple[Any, Any]:
+        basis, weight_from = coordinates_of(centred)
         found = minimise(Objective(basis, of_class, present, penalty))
-        return basis.weight(found[:-1]), found[-1]
+        return weight_from(found[:-1]), found[-1]
 
     in_span, directly = partial(fit, _span), partial(fit, _identity)
     if x.shape[0] > x.shape[1]:
-        return LinearModel(centre, *directly(centred, penalty))
-    return LinearModel(centre, *lax.platform_dependent(centred, penalty, cpu=in_span, default=directly))
+        return LinearModel(middle, *directly(centred, penalty))
+    return LinearModel(middle, *lax.platform_dependent(centred, penalty, cpu=in_span, default=directly))
 
 
 def fit_ridge(
@@ -95,21 +98,21 @@ def fit_ridge(
     >>> print(fit_ridge(x, y, jnp.arange(4) < 3, 2.0)(jnp.array([[1.0], [2.0]]))[:, 0])
     [1.  1.5]
     """
-    (centre, centred), (bias, targets) = _centre(x, present), _centre(y, present)
+    (middle, centred), (bias, targets) = centre(x, present), centre(y, present)
     if x.shape[0] <= x.shape[1]:
         weight = matmul(centred.T, _solve(matmul(centred, centred.T), targets, regularisation))
     else:
         weight = _solve(matmul(centred.T, centred), matmul(centred.T, targets), regularisation)
-    return LinearModel(centre, weight, bias)
+    return LinearModel(middle, weight, bias)
 
 
-def _identity(x: Float[Array, "n features"]) -> Basis:
+def _identity(x: Float[Array, "n features"]) -> tuple[Basis, Callable[[Matrix], Matrix]]:
     """W itself."""
-    return Basis(partial(matmul, x), partial(matmul, x.T), _same, x.shape[1], _same)
+    return Basis(partial(matmul, x), partial(matmul, x.T), x.shape[1]), lambda coordinates: coordinates
 
 
-def _span(x: Float[Array, "n features"]) -> Basis:
-    """Coordinates in the span of the rows of x, which are centred."""
+def _span(x: Float[Array, "n features"]) -> tuple[Basis, Callable[[Matrix], Matrix]]:
+    """Coordinates in the span of the rows of x, which are centred; and W from these."""
     # XXᵀ = UΛUᵀ, and W = XᵀUΛ^-½ C. Directions without length are left out. With W = XᵀA they would grow by rounding
     # in A, and with equal inputs of different classes float32 was off by 0.03.
     values, vectors = decompose(matmul(x, x.T))
@@ -118,18 +121,7 @@ def _span(x: Float[Array, "n features"]) -> Basis:
     inverse = jnp.where(there, 1 / jnp.where(there, root, 1), 0)
     rows = vectors * root  # XW = UΛ^½ C
     back = partial(matmul, matmul(x.T, vectors * inverse))
-    return Basis(partial(matmul, rows), partial(matmul, rows.T), back, x.shape[0], _same)
-
-
-def _same(matrix: Matrix) -> Matrix:
-    return matrix
-
-
-def _centre(x: Float[Array, "n columns"], present: Bool[Array, " n"]) -> tuple[Float[Array, " columns"], Any]:
-    """The mean of the rows that are present, and the rows less their mean; padding is 0."""
-    x = jnp.where(present[:, None], x, 0)
-    mean = jnp.sum(x, axis=0) / jnp.maximum(jnp.sum(present), 1)
-    return mean, jnp.where(present[:, None], x - mean, 0)
+    return Basis(partial(matmul, rows), partial(matmul, rows.T), x.shape[0]), back
 
 
 def _solve(matrix: Float[Array, "m m"], right: Float[Array, "m outputs"], ridge: Any) -> Float[Array, "m outputs"]:

@@ -27,16 +27,14 @@ class Basis(NamedTuple):
     Attributes:
         logits: XW, from coordinates times the metric.
         slope: the coordinates of XᵀR, for R with a row for each datapoint.
-        weight: W, from coordinates.
         size: the number of rows of coordinates.
         metric: coordinates times the metric. |W|² is their product with the coordinates.
     """
 
     logits: Callable[[Matrix], Matrix]
     slope: Callable[[Matrix], Matrix]
-    weight: Callable[[Matrix], Matrix]
     size: int
-    metric: Callable[[Matrix], Matrix]
+    metric: Callable[[Matrix], Matrix] = lambda coordinates: coordinates
 
 
 class Objective(NamedTuple):

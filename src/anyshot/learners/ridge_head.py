@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key, PyTree
 
-from anyshot.learners.factorise import matmul, solve_positive
+from anyshot.learners.factorise import matmul, solve_ridge
 from anyshot.learners.learner import Drawn, Want, wanted
 from anyshot.learners.network_learner import Hyperparameters, ModelState, NetworkLearner
 from anyshot.limits import check_whole
@@ -18,7 +18,7 @@ from anyshot.networks.layers import leaky_relu
 from anyshot.shots import Episodes, Shots
 
 MOST_FEATURES = 10_000
-LEAST_RIDGE = 1e-4  # so that float32 can solve the system
+LEAST_RIDGE = 1e-4  # however small the learned λ becomes
 FIRST_RIDGE, FIRST_SCALE = 0.1, 5.0
 CONSTANT = 0.3  # the last feature; about as long as the others together
 
@@ -131,9 +131,9 @@ class RidgeHead(NetworkLearner):
             y = jax.nn.one_hot(support.y, outputs, dtype=phi.dtype) - 1 / outputs
         else:
             y = support.y.reshape(support.size, outputs)
-        matrix = matmul(phi.T, phi) + (LEAST_RIDGE + jnp.exp(head.log_ridge)) * jnp.eye(phi.shape[1])
         # Rows of padding are zero in Φ, so what y has there does not matter.
-        return head.mean + solve_positive(matrix, matmul(phi.T, y - matmul(phi, head.mean)))
+        right = matmul(phi.T, y - matmul(phi, head.mean))
+        return head.mean + solve_ridge(matmul(phi.T, phi), right, LEAST_RIDGE + jnp.exp(head.log_ridge))
 
 
 def _features(model: PyTree[Any], x: PyTree[Array]) -> Float[Array, "n rows"]:
