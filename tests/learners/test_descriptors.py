@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression
 
 from anyshot import Shots
-from anyshot.learners import scratch_kernel
+from anyshot.learners import descriptors, scratch_kernel
 from anyshot.learners.colour_histograms import BINS, describe_colours
 from anyshot.learners.descriptors import Part, describe, join, weigh
 from anyshot.learners.oriented_gradients import DIRECTIONS
@@ -84,7 +84,9 @@ def test_weights_are_those_of_linear_regressions_on_the_labels(
     draw = np.random.default_rng(seed)
     labels = draw.normal(size=(SIZE, 2)) if regression else np.eye(CLASSES)[draw.integers(0, CLASSES, SIZE)]
     noise = draw.normal(size=(SIZE, 4))
-    parts = [noise, noise[:, :2] + labels @ draw.normal(size=(labels.shape[1], 2)), np.ones((SIZE, 3)), scale * noise]
+    # The mean of equal numbers such as 0.1 may be rounded to another number.
+    same = np.full((SIZE, 3), draw.choice([1, 0.1, 1e6 / 3]))
+    parts = [noise, noise[:, :2] + labels @ draw.normal(size=(labels.shape[1], 2)), same, scale * noise]
     if regression:
         labels[:, 0] *= scale  # the unit of a target
     present = np.arange(SIZE) < count
@@ -127,6 +129,21 @@ def test_units_of_parts_and_targets_do_not_matter(unit: float) -> None:
     parts = [Part(jnp.asarray(noise + y[:, :1])), Part(jnp.asarray(noise))]
     usual, found = (weigh_compiled(parts, jnp.asarray(of), 2, here) for of in (y, scaled))
     np.testing.assert_allclose(found, usual, atol=1e-5)
+
+
+def test_images_in_blocks_are_described_as_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = jnp.asarray(np.random.default_rng(0).integers(0, 256, (7, 2, 6, 8, 3)).astype(np.uint8))
+    at_once = describe(images)
+    monkeypatch.setattr(descriptors, "MOST_NUMBERS", 4 * DIRECTIONS * 6 * 8 * 3)  # four images
+    for one, other in zip(describe(images), at_once, strict=True):
+        np.testing.assert_allclose(one.rows, other.rows, atol=1e-6)
+    assert [part.rows.shape[0] for part in describe(images[:0])] == [0] * 4
+
+
+def test_many_images_of_photographs_need_little_memory() -> None:
+    photographs = jax.ShapeDtypeStruct((2048, 224, 224, 3), np.uint8)
+    program = jax.jit(lambda x: [part.rows for part in describe(x)]).lower(photographs).compile()
+    assert program.memory_analysis().temp_size_in_bytes < 1e9
 
 
 @pytest.mark.medium

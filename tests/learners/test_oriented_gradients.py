@@ -41,6 +41,15 @@ def test_descriptors_are_those_of_a_loop_over_pixels(shape: tuple[int, int, int]
     np.testing.assert_allclose(found, [plain(image.astype(float)) for image in images], atol=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-30, 1e-9, 1e20, 1e37])
+def test_the_unit_does_not_matter(unit: float) -> None:
+    images = np.random.default_rng(0).uniform(size=(3, 6, 5, 1)).astype(np.float32)
+    images[2] = 0.1  # without edges
+    found = describe_edges(jnp.asarray(images * np.float32(unit)))
+    np.testing.assert_allclose(found, describe_edges(jnp.asarray(images)), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 0], atol=1e-6)
+
+
 def test_brightness_and_contrast_do_not_matter_and_a_small_shift_little() -> None:
     digits = np.asarray(load_tasks("rainbow-digits").x[:20]).astype(np.float32) / 255
     whole, grey = describe_edges(jnp.asarray(digits)), describe_edges(jnp.asarray(0.2 + 0.5 * digits))

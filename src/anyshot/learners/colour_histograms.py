@@ -31,4 +31,4 @@ def describe_colours(images: Float[Array, "n height width 3"]) -> Float[Array, "
     numbers = jnp.stack([(red + green + blue) / 3, red - green + 0.5, blue - (red + green) / 2 + 0.5], axis=-1)
     places = (BINS - 1) * jnp.clip(numbers, 0, 1)
     shares = jnp.mean(jnp.maximum(0, 1 - jnp.abs(places[..., None] - np.arange(BINS))), axis=(1, 2))
-    return jnp.sqrt(shares / 3).reshape(images.shape[0], -1)
+    return jnp.sqrt(shares / 3).reshape(images.shape[0], 3 * BINS)

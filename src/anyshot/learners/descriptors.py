@@ -22,14 +22,17 @@ import math
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PyTree, Shaped
 
+from anyshot.learners.centre import centre
 from anyshot.learners.colour_histograms import describe_colours
-from anyshot.learners.factorise import matmul, solve_positive
-from anyshot.learners.oriented_gradients import describe_edges
+from anyshot.learners.factorise import matmul, solve_ridge
+from anyshot.learners.oriented_gradients import DIRECTIONS, describe_edges
 from anyshot.networks.layers import as_float
 
 LEAST_SIDE, MOST_COLOURS = 5, 4  # of what is taken for an image
+MOST_NUMBERS = 2**24  # that edges are made from at a time, one for each pixel, colour and direction; 64 MB
 TINY = 1e-6  # as a share; keeps a regression on one-hot vectors solvable
 
 
@@ -61,18 +64,36 @@ def describe(inputs: PyTree[Array]) -> list[Part]:
 
 
 def _describe_array(leaf: Array) -> list[Part]:
-    values = as_float(leaf)
-    values = values.astype(jnp.promote_types(values.dtype, jnp.float32))
     n, axes = leaf.shape[0], leaf.shape[1:]
     colours = 1 if len(axes) > 2 and axes[-1] <= MOST_COLOURS else 0
     height_width = axes[-2 - colours : len(axes) - colours]
     if len(height_width) < 2 or min(height_width) < LEAST_SIDE:
-        return [Part(values.reshape(n, math.prod(axes)))]
-    images = values.reshape(-1, *height_width, axes[-1] if colours else 1)
-    several = math.prod(axes) // math.prod(images.shape[1:])
+        return [Part(_as_numbers(leaf).reshape(n, math.prod(axes)))]
+    image = (*height_width, axes[-1] if colours else 1)
+    several = math.prod(axes) // math.prod(image)
+    kinds = _describe_images(leaf.reshape(n * several, *image))
+    apart = [rows.reshape(n, several, rows.shape[1]) for rows in kinds]
+    return [Part(rows[:, number], of_image=True) for number in range(several) for rows in apart]
+
+
+def _describe_images(images: Shaped[Array, "n height width colours"]) -> list[Float[Array, "n _"]]:
+    """Their edges, and their colours if there are three; of so many at a time as `MOST_NUMBERS` allows."""
     describers = [describe_edges, describe_colours] if images.shape[-1] == 3 else [describe_edges]
-    kinds = [describer(images).reshape(n, several, -1) for describer in describers]
-    return [Part(rows[:, number], of_image=True) for number in range(several) for rows in kinds]
+
+    def describe_some(some: Shaped[Array, "m height width colours"]) -> list[Float[Array, "m _"]]:
+        return [describer(_as_numbers(some)) for describer in describers]
+
+    most = max(1, MOST_NUMBERS // (DIRECTIONS * math.prod(images.shape[1:])))
+    if len(images) <= most:
+        return describe_some(images)
+    alone = lax.map(lambda image: describe_some(image[None]), images, batch_size=most)
+    return [rows[:, 0] for rows in alone]
+
+
+def _as_numbers(x: Shaped[Array, "..."]) -> Float[Array, "..."]:
+    """Floats of at least 32 bits; those of bytes are from 0 to 1."""
+    numbers = as_float(x)
+    return numbers.astype(jnp.promote_types(numbers.dtype, jnp.float32))
 
 
 def weigh(
@@ -98,12 +119,12 @@ def weigh(
         return jnp.ones(1)
     targets = targets.astype(jnp.promote_types(targets.dtype, jnp.float32))
     n = jnp.maximum(jnp.sum(present), 1).astype(targets.dtype)
-    targets = _scaled(_centred(targets, present, n), axis=0)[0]
+    targets = _scaled(centre(targets, present)[1], axis=0)[0]
     gram, eye = matmul(targets.T, targets), jnp.eye(targets.shape[1], dtype=targets.dtype)
-    inverse = solve_positive(gram + TINY * jnp.maximum(jnp.trace(gram), TINY) * eye, eye)
+    inverse = solve_ridge(gram, eye, TINY * jnp.maximum(jnp.trace(gram), TINY))
 
     def measure(part: Part) -> tuple[Float[Array, ""], Float[Array, ""]]:
-        x, largest = _scaled(_centred(part.rows.astype(targets.dtype), present, n), axis=None)
+        x, largest = _scaled(centre(part.rows.astype(targets.dtype), present)[1], axis=None)
         slopes, total = matmul(targets.T, x), jnp.sum(x**2)
         share = jnp.sum(slopes * matmul(inverse, slopes)) / jnp.where(total > 0, total, 1)
         adjusted = 1 - (1 - share) * (n - 1) / jnp.maximum(n - coefficients - 1, 1)
@@ -119,12 +140,6 @@ def join(parts: list[Part], scales: Float[Array, " parts"]) -> Float[Array, "n f
     """Rows whose squared distances are those of the parts, weighed: each part times its scale, by `weigh`."""
     scaled = [scale.astype(part.rows.dtype) * part.rows for part, scale in zip(parts, scales, strict=True)]
     return jnp.concatenate(scaled, axis=1)
-
-
-def _centred(x: Float[Array, "n _"], present: Bool[Array, " n"], n: Float[Array, ""]) -> Float[Array, "n _"]:
-    """Each column less its mean over datapoints; zero for padding."""
-    x = jnp.where(present[:, None], x, 0)
-    return jnp.where(present[:, None], x - jnp.sum(x, axis=0) / n, 0)
 
 
 def _scaled(x: Float[Array, "n _"], axis: int | None) -> tuple[Float[Array, "n _"], Float[Array, "..."]]:

@@ -10,6 +10,8 @@ when a drawing moves a little, or when its contrast does (Lowe 1999; Dalal and T
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +19,6 @@ from jaxtyping import Array, Float
 
 DIRECTIONS = 8
 MOST_CELLS = 14  # along a side
-TINY = 1e-12  # the squared length that a descriptor without edges is divided by
 
 
 def describe_edges(images: Float[Array, "n height width colours"]) -> Float[Array, "n features"]:
@@ -25,13 +26,17 @@ def describe_edges(images: Float[Array, "n height width colours"]) -> Float[Arra
     edges = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
     down, right = edges[:, 2:, 1:-1] - edges[:, :-2, 1:-1], edges[:, 1:-1, 2:] - edges[:, 1:-1, :-2]
     angles = 2 * np.pi * np.arange(DIRECTIONS) / DIRECTIONS
+    # Divided by the largest number, squares neither overflow nor vanish, whatever the unit of the image.
+    steepest = jnp.max(jnp.maximum(jnp.abs(down), jnp.abs(right)), axis=(1, 2, 3), keepdims=True)
+    down, right = (slope / jnp.where(steepest > 0, steepest, 1) for slope in (down, right))
     along = down[..., None] * np.sin(angles) + right[..., None] * np.cos(angles)
     energy = jnp.sum(jnp.maximum(along, 0) ** 2, axis=3)  # of each direction at each pixel
     vertical, horizontal = (_cells(side) for side in images.shape[1:3])
     by_row = jnp.einsum("ch,nhwk->ncwk", vertical, energy, precision=jax.lax.Precision.HIGHEST)
     in_cells = jnp.einsum("dw,ncwk->ncdk", horizontal, by_row, precision=jax.lax.Precision.HIGHEST)
-    rows = in_cells.reshape(images.shape[0], -1)
-    return jnp.sqrt(rows / jnp.maximum(jnp.sum(rows, axis=1, keepdims=True), TINY))
+    rows = in_cells.reshape(images.shape[0], math.prod(in_cells.shape[1:]))
+    total = jnp.sum(rows, axis=1, keepdims=True)
+    return jnp.sqrt(rows / jnp.where(total > 0, total, 1))
 
 
 def _cells(side: int) -> Float[np.ndarray, "cells side"]:
