@@ -14,7 +14,7 @@ from anyshot import Shots
 from anyshot.learners.anyshot import FIRST
 from anyshot.learners.pool import COUNTS, RATE, STEEPEST, UNIFORM_SHARE
 from anyshot.online import Stream
-from tests.support.kernels import predict_classes, predict_targets
+from tests.support.gaussian_kernels import predict_classes, predict_targets
 from tests.support.learners import INPUT, M, N, build, some
 from tests.support.online_cases import RUN, START, Case, counted, run, started, stream_of
 from tests.support.refusals import assert_refused

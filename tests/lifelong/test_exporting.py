@@ -1,4 +1,4 @@
-"""An exported predictor agrees with its task where there is no anyshot, and holds no examples."""
+"""An exported predictor agrees with its task where there is no anyshot, and says how many inputs it holds."""
 
 from __future__ import annotations
 

@@ -142,6 +142,17 @@ def test_classes_may_appear_and_outputs_grow_without_losing_what_was_learned(lif
     np.testing.assert_allclose(later.predict_proba(POINTS).sum(axis=1), 1)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1e4, 1e9])
+def test_inputs_may_have_any_unit(life: Lifelong, unit: float) -> None:
+    for number in range(2):
+        x, y = draw_task(number, 60)
+        task = life.task(f"task {number}", classes=["no", "yes"])
+        for start in range(0, 40, 10):
+            task.observe(unit * x[start : start + 10], y[start : start + 10])
+        life.learn(updates=5)
+    assert np.mean(task.predict(unit * x[40:]) == y[40:]) >= 0.8
+
+
 def test_targets_of_a_regression(tmp_path: Path) -> None:
     with make_life(tmp_path / "life") as life:
         task = life.task("line")

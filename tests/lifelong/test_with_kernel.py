@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from anyshot import load_tasks
 from anyshot.lifelong import from_scratch, with_kernel
-from tests.support.kernels import predict_classes, predict_targets
+from tests.support.gaussian_kernels import predict_classes, predict_targets
 
 CLASSES = 3
 
@@ -39,11 +38,18 @@ def test_targets_are_those_of_scikit_learn(count: int) -> None:
 def test_of_very_many_labels_the_last_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(with_kernel, "MOST_SHOTS", 40)
     x, labels, query = draw_labels(50)
-    found = with_kernel.fit_classes(x, labels, CLASSES).model
-    alone = with_kernel.fit_classes(x[10:], labels[10:], CLASSES).model
-    assert found is not None
-    assert alone is not None
-    np.testing.assert_allclose(found(jnp.asarray(query)), alone(jnp.asarray(query)), atol=1e-9)
+    labels = np.where(np.arange(50) < 10, 2, labels % 2)  # one class has older labels only
+    found = with_kernel.fit_classes(x, labels, CLASSES)
+    alone = with_kernel.fit_classes(x[10:], labels[10:], CLASSES)
+    assert found.count == alone.count == 40
+    # That class keeps its share of all labels, and the others are to each other as in a fit without it.
+    odds = [kind.predict(query)[:, 0] / kind.predict(query)[:, 1] for kind in (found, alone)]
+    np.testing.assert_allclose(*odds, rtol=1e-6)
+    np.testing.assert_allclose(found.predict(query)[:, 2], 11 / 53)
+    sorted_by_class = with_kernel.fit_classes(
+        x, np.minimum(np.arange(50) // 10, 1), CLASSES
+    )  # the last 40 are of one class
+    np.testing.assert_allclose(sorted_by_class.predict(query), np.tile([11 / 53, 41 / 53, 1 / 53], (5, 1)))
 
 
 @pytest.mark.medium

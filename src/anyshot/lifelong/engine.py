@@ -128,13 +128,13 @@ class Engine:
 
     def predict(self, state: PyTree[Any], support: Shots, x: np.ndarray) -> np.ndarray:
         """The outputs for each input."""
-        return map_parts(lambda some: _predict(self.learner, state, support, some), x)
+        return map_batches(lambda some: _predict(self.learner, state, support, some), x)
 
     def features(self, state: PyTree[Any], x: np.ndarray) -> np.ndarray | None:
         """The learner's features of each input; None if it has none."""
         if not self.learner.has_features():
             return None
-        return map_parts(lambda some: _features(self.learner, state, some), x)
+        return map_batches(lambda some: _features(self.learner, state, some), x)
 
     def _sizes(self, counts: Int[np.ndarray, "*tasks"] | np.int32) -> Sizes:
         most = int(np.max(counts, initial=0))
@@ -174,7 +174,7 @@ class Engine:
         return Shots(jnp.asarray(x), jnp.asarray(y), jnp.asarray(count, jnp.int32))
 
 
-def map_parts(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
+def map_batches(function: Callable[[np.ndarray], Any], x: np.ndarray) -> np.ndarray:
     """Rows for each input, by a function of several. It is called with few different sizes."""
     parts = []
     for start in range(0, max(len(x), 1), QUERIES[-1]):

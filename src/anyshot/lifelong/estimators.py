@@ -19,8 +19,8 @@ class TaskClassifier(ClassifierMixin, MixedEstimator):  # type: ignore[misc]
     """A classifier for one task that needs few labels, if it begins with what was learned from other tasks.
 
     It predicts with a mixture of experts, as `Task` does: the pretrained learner adapted to the labels, and linear
-    models on them alone. The labels are gone through in the order given. Each is predicted by models fitted to at
-    least half of those before it, and an expert's weight follows from how it has done.
+    models and a kernel on them alone. The labels are gone through in the order given. Each is predicted by models
+    fitted to at least half of those before it, and an expert's weight follows from how it has done.
 
     Inputs are rows of numbers. With a pretrained learner they are what it was learned from: arrays of its shape (or
     flat), or a DataFrame with its columns. Without one, a DataFrame may have columns of any kind.

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import softmax  # type: ignore[import-untyped]
 
+from anyshot.errors import InputError
 from anyshot.lifelong import from_scratch, with_kernel
 from anyshot.lifelong.engine import Labelled
 from anyshot.lifelong.from_scratch import FromScratch
@@ -66,7 +67,14 @@ class Experts:
             labelled, y = Labelled(labelled.rows[places], labelled.labels[places]), y[places]
         by_learner = predict_adapted(learning, labelled, self._record.info["slots"], x, learned)
         own = self._fit(labelled.rows, y, learning, learned) if places is not None else self.fit(learning, learned)
-        return np.stack([by_learner, *predict_own(own, learning, x, learned)])
+        found = np.stack([by_learner, *predict_own(own, learning, x, learned)])
+        if not np.isfinite(found).all():
+            # Inputs and labels themselves are finite, so products of them are not.
+            raise InputError(
+                f"x must have numbers that can be computed with in task {self._record.name!r}, got predictions that "
+                "are not finite; divide inputs, and targets of a regression, so that most are between -1 and 1"
+            )
+        return found
 
     def fit(self, learning: Learning, learned: Learned) -> Own:
         """The models of all labels of the task alone."""

@@ -14,6 +14,7 @@ from anyshot.tasks.encoders import Encoder
 from anyshot.tasks.frames import FrameEncoder
 from anyshot.tasks.images import ImageEncoder
 
+LARGEST = 1e10  # of numbers in inputs; with more, Gram matrices in float32 cannot be decomposed
 DESCRIBED: dict[str, Any] = {"frame": FrameEncoder, "images": ImageEncoder}
 
 
@@ -100,9 +101,10 @@ def _to_array(x: Any) -> np.ndarray:
 
 def _to_float32(rows: np.ndarray) -> np.ndarray:
     check_finite("x", rows)
-    with np.errstate(over="ignore"):
-        small = rows.astype(np.float32)
-    if len(wrong := np.argwhere(~np.isfinite(small))):
+    if len(wrong := np.argwhere(np.abs(rows.astype(np.float64)) > LARGEST)):
         where = tuple(int(place) for place in wrong[0])
-        raise InputError(f"x holds {rows[where]:g} at index {where}, which is too large for float32; scale it")
-    return small
+        raise InputError(
+            f"x must have numbers of at most {LARGEST:g}, got {rows[where]:g} at index "
+            f"{where}; divide them so that most are between -1 and 1"
+        )
+    return rows.astype(np.float32)

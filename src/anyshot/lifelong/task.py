@@ -34,8 +34,8 @@ class Task:
     """A task of a `Lifelong`, made by `Lifelong.task`.
 
     Predictions mix experts: what the learner has learned from all tasks, adapted to the labels of this one, and linear
-    models on these labels alone. Each label is predicted before it is learned from, and an expert's weight follows from
-    how it has done. So the sum of losses is never far above that of the best expert.
+    models and a kernel on these labels alone. Each label is predicted before it is learned from, and an expert's weight
+    follows from how it has done. So the sum of losses is never far above that of the best expert.
     """
 
     def __init__(self, home: Home, record: Record) -> None:

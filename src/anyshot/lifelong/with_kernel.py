@@ -17,12 +17,12 @@ from anyshot.learners.scratch_kernel import (
     fit_classes_on_parts,
     fit_targets_on_parts,
 )
-from anyshot.lifelong.engine import map_parts
+from anyshot.lifelong.engine import map_batches
 from anyshot.lifelong.from_scratch import count_prior, share_out
 from anyshot.shots import Shots
 
 REGULARISATION = ScratchKernelHyperparameters().regularisation
-ROOMS = (32, 128, 512, 2048)  # labels are padded to the next of these numbers
+ROOMS = (32, 128, 512, 1024, 2048)  # labels are padded to the next of these numbers
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class WithKernel:
 
     Attributes:
         model: from inputs to logits or targets; None without labels, or while all are of one class.
-        seen: the classes that have a label; None for targets.
+        seen: the classes that have a label among those fitted; None for targets.
         prior: for classes, the share of each among the labels, every class counted once more; for targets zeros.
     """
 
@@ -49,7 +49,7 @@ class WithKernel:
         model = self.model
         if model is None or not len(x):
             return np.tile(self.prior, (len(x), 1))
-        outputs = map_parts(lambda some: _predict(model, some), x).astype(np.float64)
+        outputs = map_batches(lambda some: _predict(model, some), x).astype(np.float64)
         if self.seen is None:
             return outputs
         logits = outputs[:, self.seen]
@@ -72,7 +72,9 @@ def fit_classes(x: np.ndarray, labels: np.ndarray, classes: int) -> WithKernel:
      [1.  0. ]
      [1.  0. ]]
     """
-    prior, seen = count_prior(labels, classes), np.unique(labels)
+    prior = count_prior(labels, classes)
+    x, labels = x[-MOST_SHOTS:], labels[-MOST_SHOTS:]
+    seen = np.unique(labels)  # a class that has older labels only keeps its prior
     if len(seen) < 2:
         return WithKernel(None, seen, prior)
     # Compiled for few numbers of labels and classes. A class without a label does not matter to the others.
@@ -95,13 +97,13 @@ def fit_targets(x: np.ndarray, targets: np.ndarray, outputs: int) -> WithKernel:
      [0.9]]
     """
     prior, y = np.zeros(outputs), targets.reshape(len(targets), outputs)
+    x, y = x[-MOST_SHOTS:], y[-MOST_SHOTS:]
     if not len(y):
         return WithKernel(None, None, prior)
     return WithKernel(_fit_targets(_pad(x, y.astype(np.float32))), None, prior)
 
 
 def _pad(x: np.ndarray, y: np.ndarray) -> Shots:
-    x, y = x[-MOST_SHOTS:], y[-MOST_SHOTS:]
     room = next(room for room in ROOMS if room >= len(x))
     padded = [np.concatenate([rows, np.zeros((room - len(rows), *rows.shape[1:]), rows.dtype)]) for rows in (x, y)]
     return Shots(jnp.asarray(padded[0]), jnp.asarray(padded[1]), jnp.asarray(len(x), jnp.int32))
