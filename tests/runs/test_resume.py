@@ -7,6 +7,7 @@ import errno
 import functools
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -334,6 +335,7 @@ def test_a_learner_that_diverges_stops_with_the_rates_named(tmp_path: Path) -> N
             f"the last good checkpoint is in {tmp_path / 'run'}",
         ):
             assert word in str(caught.value)
+        assert all(hasattr(hyper, name) for name in re.findall(r"learner\.(\w+)", str(caught.value)))
         assert "inputs" not in str(caught.value)
         assert len(read_events(tmp_path / "run")) > 0
 

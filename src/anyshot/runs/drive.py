@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from anyshot.devices import compiler_options, replicate
 from anyshot.errors import DivergedError
+from anyshot.learners import Learner
 from anyshot.runs.checkpoints import list_checkpoints
 from anyshot.runs.folder import RunFolder
 from anyshot.runs.hosts import NoFolder, agree, agree_on_state
@@ -27,6 +28,13 @@ from anyshot.version import __version__
 
 Run = Callable[[Any, int], tuple[Any, Any, Any]]  # (state, rounds) -> state, what was found, how many rounds it was
 Observe = Callable[[str, Any], None]  # called with what happens: ("compiling", None), ("event", Event), ...
+STEP_SIZES = (
+    "meta_rate",
+    "learning_rate",
+    "inner_rate",
+    "first_rate",
+    "inner_clip",
+)  # that a step is bounded by
 SECONDS_A_DISPATCH = 2.0  # how long a compiled call should take: long enough to cost nothing, short enough to interrupt
 
 
@@ -132,7 +140,7 @@ def drive(
                 observe("event", event)
             last = events[-1] if events else last
             if not finite:
-                why = _not_finite(last, job.learns_at_once)
+                why = _not_finite(last, job.learns_at_once, advise(job.loop.learner))
                 has_saved = bool(list_checkpoints(folder.path / CHECKPOINTS_FOLDER))
                 kept = (
                     f"the last good checkpoint is in {folder.path}" if has_saved else "no checkpoint was saved before"
@@ -214,9 +222,14 @@ def _last_event(log: bytes) -> Event | None:
         return None
 
 
-def _not_finite(last: Event | None, learns_at_once: bool) -> str:
+def advise(learner: Learner) -> str:
+    """What may help a learner whose loss or parameters were not finite."""
+    names = [f"learner.{name}" for name in STEP_SIZES if hasattr(getattr(learner, "hyper", None), name)]
+    return f"try a smaller {' or '.join(names)}" if names else "check the learner's update"
+
+
+def _not_finite(last: Event | None, learns_at_once: bool, advice: str) -> str:
     """What went wrong behind the event `last`, and what may help."""
-    advice = "try a smaller learner.meta_rate or learner.inner_rate, or learner.inner_clip"
     where = "while pretraining"
     if last is None:
         where, check = "in the first round", "check the inputs, the labels and the loss"

@@ -16,7 +16,7 @@ from anyshot.offline.loop import OfflineLoop, OfflineState, Trained
 from anyshot.offline.protocol import OfflineProtocol
 from anyshot.offline.split import Draw, Split, split_for
 from anyshot.runs.constant import measure_constant
-from anyshot.runs.drive import Observe, Run, compile_with_options, run_compiled
+from anyshot.runs.drive import Observe, Run, advise, compile_with_options, run_compiled
 from anyshot.runs.experiment import Experiment
 from anyshot.runs.folder import RunFolder
 from anyshot.runs.hosts import NoFolder
@@ -92,8 +92,7 @@ class OfflineJob:
             scores = evaluate(self.loop, tests, state.best, key, count_episodes, compiled_rounds())
         if not np.all(np.isfinite(scores.loss)):
             raise DivergedError(
-                f"a loss was not finite in the test of {folder.path}; try a smaller learner.meta_rate or "
-                "learner.inner_rate, or learner.inner_clip, in a new folder"
+                f"a loss was not finite in the test of {folder.path}; in a new folder {advise(self.loop.learner)}"
             )
         constant = measure_constant(split.test, range(split.test.num_tasks), self.loop.loss)
         events = list_scores(scores, split.test.task_names, None if constant is None else float(constant.mean()))
