@@ -108,6 +108,17 @@ def test_a_prediction_is_the_learners(kind: str, shots: int, online_folder: Path
         assert not np.allclose(loaded.predict((x[:-1], y[:-1]), queries), expected)
 
 
+@pytest.mark.parametrize("name", ["ftml-vs", "scratch-kernel"])
+def test_for_no_images_there_are_no_outputs(name: str) -> None:
+    rules = OnlineProtocol(max_steps=20, max_shots=5, test_size=4)
+    x, y = np.zeros((30, 12, 12, 3), np.uint8), np.arange(30) % 4
+    tasks = TaskSet.from_arrays([(x, y), (x, y)], test_size=4)
+    learner = make_learner(name, tasks, rules, network={"kind": "conv4", "channels": 2})
+    found = Run(Path("nowhere"), Experiment(tasks, learner, rules).record, learner, learner.init(jax.random.key(0)))
+    assert found.predict((x[:5], y[:5]), x[:0]).shape == (0, 4)
+    assert found.predict(None, x[:0]).shape == (0, 4)
+
+
 def predicting(shots: Any, x: Any = ((1.0, 2.0, 3.0),)) -> Any:
     return lambda: classes(4).predict(shots, x)
 

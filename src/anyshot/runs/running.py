@@ -87,7 +87,10 @@ class Run:
         """
         queries = prepare_inputs("x", x, self.learner)
         support = prepare_shots(shots, queries, self.learner, protocol_from(self.experiment).most_shots)
-        return np.asarray(self._predict(self.state, support, queries))
+        if len(jax.tree.leaves(queries)[0]):
+            return np.asarray(self._predict(self.state, support, queries))
+        one = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), queries)
+        return np.asarray(self._predict(self.state, support, one))[:0]  # networks need an input to know its shape
 
     @cached_property
     def _predict(self) -> Any:
