@@ -14,7 +14,7 @@ from tabulate import tabulate
 from anyshot.errors import DataError, InputError, RunError
 from anyshot.runs.reading import find_runs, read_run
 from anyshot.sweeps.progress import describe_progress
-from paper.cost import describe_cost, estimate_minutes
+from paper.cost import describe_cost, estimate_minutes, needs_gpu
 from paper.document import DOCUMENT, RESULTS, write_document
 from paper.jobs import Job, find_job, list_jobs
 from paper.queue import run_jobs
@@ -120,7 +120,8 @@ def _print_plan(jobs: Sequence[Job], out: Path, results: Path) -> None:
         minutes = estimate_minutes(job, there)
         if state.startswith(("begun", "to run")):
             left.append(job)
-            rows.append([str(job), "not known" if minutes is None else f"{minutes:.1f}", state])
+            on_gpu = "not known" if minutes is None else f"{minutes:.1f}"
+            rows.append([str(job), on_gpu if needs_gpu(job) else "on a CPU", state])
         else:
             rows.append([str(job), "0", state])
     print(tabulate(rows, ["run", "minutes of an H200", "state"], "plain", disable_numparse=True))

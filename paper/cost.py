@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 from paper.jobs import Job, list_jobs
 from paper.results import Results
-from paper.targets import MINUTES, Table
+from paper.targets import MINUTES, Table, specs_of
 from paper.text import format_minutes
+
+FROM_SCRATCH = ("scratch", "scratch-kernel")  # they learn nothing from other tasks, so that a CPU is enough
+
+
+def needs_gpu(job: Job) -> bool:
+    """Whether a run is one for a GPU."""
+    return specs_of(job.label)[0].learner not in FROM_SCRATCH
 
 
 def estimate_minutes(job: Job, results: Results) -> float | None:
@@ -16,6 +23,8 @@ def estimate_minutes(job: Job, results: Results) -> float | None:
     If other seeds of the same method were timed, their mean; runs that shared the GPU count by their share of it. Else
     the guess in `targets.toml`.
     """
+    if not needs_gpu(job):
+        return 0.0
     table = results.table
     rows = table[(table["preset"] == job.preset) & (table["label"] == job.label)].dropna(subset="minutes")
     if len(rows):
@@ -25,10 +34,15 @@ def estimate_minutes(job: Job, results: Results) -> float | None:
 
 def describe_cost(jobs: Sequence[Job], results: Results) -> str:
     """How many runs, and how long an H200 needs for them."""
-    minutes = [estimate_minutes(job, results) for job in jobs]
-    known = sum(each for each in minutes if each is not None)
-    time = "time not known" if None in minutes else f"about {format_minutes(known)} of an H200"
-    return f"{len(jobs)} run{'s' * (len(jobs) > 1)}, {time}"
+    of_gpu, parts = [job for job in jobs if needs_gpu(job)], []
+    if of_gpu:
+        minutes = [estimate_minutes(job, results) for job in of_gpu]
+        known = sum(each for each in minutes if each is not None)
+        time = "time not known" if None in minutes else f"about {format_minutes(known)} of an H200"
+        parts = [f"{len(of_gpu)} run{'s' * (len(of_gpu) > 1)}, {time}"]
+    if on_cpu := len(jobs) - len(of_gpu):
+        parts.append(f"{on_cpu} run{'s' * (on_cpu > 1)} on a CPU")
+    return "; ".join(parts)
 
 
 def find_missing(table: Table, results: Results) -> list[Job]:

@@ -145,6 +145,9 @@ def test_costs_are_measured_ones_where_there_are_any() -> None:
     jobs = [Job("omniglot-50way", "maml", seed) for seed in range(100)]
     assert f"{100 * guess / 60:.1f} hours" in describe_cost(jobs, results)
     assert "not known" in describe_cost([unknown], results)
+    from_scratch = [Job("omniglot-50way", "scratch-kernel", seed) for seed in range(2)]
+    assert describe_cost(from_scratch, results) == "2 runs on a CPU"
+    assert describe_cost([*jobs, *from_scratch], results) == f"{describe_cost(jobs, results)}; 2 runs on a CPU"
 
 
 def test_seeds_that_settings_are_chosen_with_count_in_no_other_table() -> None:
