@@ -23,8 +23,6 @@ def estimate_minutes(job: Job, results: Results) -> float | None:
     If other seeds of the same method were timed, their mean; runs that shared the GPU count by their share of it. Else
     the guess in `targets.toml`.
     """
-    if not needs_gpu(job):
-        return 0.0
     table = results.table
     rows = table[(table["preset"] == job.preset) & (table["label"] == job.label)].dropna(subset="minutes")
     if len(rows):

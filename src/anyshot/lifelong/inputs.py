@@ -104,7 +104,7 @@ def _to_float32(rows: np.ndarray) -> np.ndarray:
     if len(wrong := np.argwhere(np.abs(rows.astype(np.float64)) > LARGEST)):
         where = tuple(int(place) for place in wrong[0])
         raise InputError(
-            f"x must have numbers of at most {LARGEST:g}, got {rows[where]:g} at index "
-            f"{where}; divide them so that most are between -1 and 1"
+            f"x must have numbers of at most {LARGEST:g}, got {rows[where]:g} at index {where}; "
+            "divide them so that most are between -1 and 1"
         )
     return rows.astype(np.float32)

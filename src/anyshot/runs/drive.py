@@ -28,13 +28,8 @@ from anyshot.version import __version__
 
 Run = Callable[[Any, int], tuple[Any, Any, Any]]  # (state, rounds) -> state, what was found, how many rounds it was
 Observe = Callable[[str, Any], None]  # called with what happens: ("compiling", None), ("event", Event), ...
-STEP_SIZES = (
-    "meta_rate",
-    "learning_rate",
-    "inner_rate",
-    "first_rate",
-    "inner_clip",
-)  # that a step is bounded by
+# Hyperparameters that make steps smaller.
+STEP_SIZES = ("meta_rate", "learning_rate", "inner_rate", "first_rate", "inner_clip")
 SECONDS_A_DISPATCH = 2.0  # how long a compiled call should take: long enough to cost nothing, short enough to interrupt
 
 
