@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -42,13 +43,15 @@ def test_of_very_many_labels_the_last_count(monkeypatch: pytest.MonkeyPatch) -> 
     found = with_kernel.fit_classes(x, labels, CLASSES)
     alone = with_kernel.fit_classes(x[10:], labels[10:], CLASSES)
     assert found.count == alone.count == 40
+    assert found.model is not None
+    assert alone.model is not None
+    np.testing.assert_allclose(found.model(jnp.asarray(query)), alone.model(jnp.asarray(query)), atol=1e-9)
     # That class keeps its share of all labels, and the others are to each other as in a fit without it.
     odds = [kind.predict(query)[:, 0] / kind.predict(query)[:, 1] for kind in (found, alone)]
     np.testing.assert_allclose(*odds, rtol=1e-6)
     np.testing.assert_allclose(found.predict(query)[:, 2], 11 / 53)
-    sorted_by_class = with_kernel.fit_classes(
-        x, np.minimum(np.arange(50) // 10, 1), CLASSES
-    )  # the last 40 are of one class
+    of_one_class = np.minimum(np.arange(50) // 10, 1)  # the last 40
+    sorted_by_class = with_kernel.fit_classes(x, of_one_class, CLASSES)
     np.testing.assert_allclose(sorted_by_class.predict(query), np.tile([11 / 53, 41 / 53, 1 / 53], (5, 1)))
 
 
