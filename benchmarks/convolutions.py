@@ -2,7 +2,8 @@
 
     python -m benchmarks.convolutions --tasks 1 --images 40 --size 84 --channels 64
 
-Ways: `halves` (three float16 products), `tf32` (three TF32 products), both in Pallas; `xla` (patches in memory).
+Ways: `halves` (three float16 products), `half` (one, as with network.precision=half), `tf32` (three TF32 products), all
+in Pallas; `xla` (patches in memory).
 """
 
 from __future__ import annotations
@@ -50,9 +51,10 @@ def main() -> None:
 
 def ways(name: str, sizes: dict[str, int]) -> dict[str, Callable[..., Any]]:
     return {
-        "xla": functools.partial(getattr(convolution_xla, name), stride=1, **sizes),
+        "xla": functools.partial(getattr(convolution_xla, name), stride=1, half=False, **sizes),
         "tf32": functools.partial(without_halves, getattr(convolution_gpu, name), stride=1, **sizes),
         "halves": lambda a, b, count: getattr(convolution_halves_gpu, name)([(a, b)], count),
+        "half": lambda a, b, count: getattr(convolution_halves_gpu, name)([(a, b)], count, True),
     }
 
 

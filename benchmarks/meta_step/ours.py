@@ -37,10 +37,10 @@ class Compiled:
     memory_mb: float
 
 
-def anyshot(problem: Problem) -> Compiled:
+def anyshot(problem: Problem, precision: str = "float32") -> Compiled:
     """The public way: `MetaObjective.value_and_grad`, compiled."""
     objective = MetaObjective(Update(steps=problem.inner_steps, clip=problem.clip))
-    model = _with_weights(problem)
+    model = _with_weights(problem, precision)
     rate = Scaled(problem.beta, problem.eta, max_shots=problem.train_y.shape[1])
     arrays, static = eqx.partition(model, eqx.is_array)
 
@@ -156,28 +156,28 @@ def _compiled(
     return Compiled(run, result, run_in_loop, compile_seconds, megabytes)
 
 
-def _with_weights(problem: Problem) -> Any:
+def _with_weights(problem: Problem, precision: str) -> Any:
     weights = problem.weights
     given = [
         jnp.asarray(array)
         for name in problem.network.layers
         for array in (weights[f"{name}.weight"].reshape(-1, weights[f"{name}.bias"].size).T, weights[f"{name}.bias"])
     ]
-    model = _model(problem.network)
+    model = _model(problem.network, precision)
     return eqx.tree_at(lambda m: [leaf for layer in _layers(m) for leaf in (layer.weight, layer.bias)], model, given)
 
 
-def _model(network: Network) -> Any:
-    key = jax.random.key(0)
+def _model(network: Network, precision: str) -> Any:
+    how: dict[str, Any] = {"precision": precision, "key": jax.random.key(0)}
     match network.kind:
         case "conv4":
-            return Conv4(network.shape, network.classes, network.channels, key=key)  # type: ignore[arg-type]
+            return Conv4(network.shape, network.classes, network.channels, **how)  # type: ignore[arg-type]
         case "pose":
-            return PoseRegressor(network.shape, network.classes, network.channels, key=key)  # type: ignore[arg-type]
+            return PoseRegressor(network.shape, network.classes, network.channels, **how)  # type: ignore[arg-type]
         case "siamese":
-            return Siamese(network.shape[1:], network.classes, network.channels, key=key)  # type: ignore[arg-type]
+            return Siamese(network.shape[1:], network.classes, network.channels, **how)  # type: ignore[arg-type]
     sizes = [layer.shape[0] for layer in network.layers.values()]
-    return MLP((*sizes, network.classes), key=key)
+    return MLP((*sizes, network.classes), key=how["key"])
 
 
 def _layers(model: Any) -> list[Any]:

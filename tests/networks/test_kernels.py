@@ -97,12 +97,13 @@ def test_operations_of_xla(large: int, stride: int, monkeypatch: pytest.MonkeyPa
     x, weight, count = normal(2, 6, 7, 6, 2), normal(2, 5, 18), jnp.full(2, 6, jnp.int32)
     g = normal(2, 6, *(4, 3) if stride == 2 else (7, 6), 5)
     x, weight, g = (a.astype(float) for a in (x, weight, g))
+    how: Any = {"stride": stride, "half": False}
 
     @jax.jit
     def ours(x: Any, weight: Any, g: Any) -> Any:
-        d_x = convolution_xla.convolve_input_gradient(g, weight, count, stride=stride, height=7, width=6)
-        d_weight = convolution_xla.convolve_weight_gradient(x, g, count, stride=stride)
-        return convolution_xla.convolve(x, weight, count, stride=stride), d_x, d_weight
+        d_x = convolution_xla.convolve_input_gradient(g, weight, count, height=7, width=6, **how)
+        d_weight = convolution_xla.convolve_weight_gradient(x, g, count, **how)
+        return convolution_xla.convolve(x, weight, count, **how), d_x, d_weight
 
     text = ours.lower(x, weight, g).as_text()
     assert ("stablehlo.while" in text) == (large < 2**20)
@@ -129,7 +130,7 @@ def test_meta_gradient_of_halves(monkeypatch: pytest.MonkeyPatch) -> None:
         program = jax.jit(lambda net: objective.value_and_grad(net, Constant(0.1), Episodes(shots, shots))[1][0])
         return np.concatenate([np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(program(arrays))])
 
-    def multiply(products: int, a: Any, b: Any) -> Any:
+    def multiply(products: int, a: Any, b: Any, half: bool) -> Any:
         left, right = halves.split(a), halves.split(b)
         pairs = [(left.high, right.high), (left.high, right.low), (left.low, right.high)][:products]
         terms = [jnp.matmul(p.astype(a.dtype), q.astype(a.dtype), precision="highest") for p, q in pairs]

@@ -19,6 +19,7 @@ class Conv4(Batched):
         outputs: number of classes, or of targets.
         channels: of every convolution.
         stride: 2 as in MAML's Omniglot network, or 1 (the paper does not say).
+        precision: of the convolutions' products, "float32" or "half".
         key: draws the initial weights.
 
     >>> import jax.numpy as jnp
@@ -36,15 +37,16 @@ class Conv4(Batched):
         outputs: int = 10,
         channels: int = 32,
         stride: int = 2,
+        precision: str = "float32",
         *,
         key: Key[Array, ""],
     ):
-        check_convolutions(channels, stride)
+        check_convolutions(channels, stride, precision)
         height, width, fan_in = image
         keys = jax.random.split(key, 5)
         layers = []
         for layer_key in keys[:4]:
-            layers.append(Convolution(fan_in, channels, stride, key=layer_key))
+            layers.append(Convolution(fan_in, channels, stride, precision, key=layer_key))
             height, width, fan_in = out_size(height, stride), out_size(width, stride), channels
         self.convolutions = tuple(layers)
         self.head = Linear(height * width * channels, outputs, key=keys[4])
@@ -58,7 +60,13 @@ class Conv4(Batched):
 
 
 def make_conv4(
-    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 32, stride: int = 2
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    key: Key[Array, ""],
+    channels: int = 32,
+    stride: int = 2,
+    precision: str = "float32",
 ) -> Conv4:
     """Conv4 for images of shape (height, width, channels).
 
@@ -68,7 +76,8 @@ def make_conv4(
         key: draws the initial weights.
         channels: of every convolution.
         stride: of every convolution, 1 or 2.
+        precision: of the convolutions' products, "float32" or "half".
     """
     check_shape("conv4", shape, "height, width, channels")
     height, width, depth = shape
-    return Conv4((height, width, depth), outputs, channels, stride, key=key)
+    return Conv4((height, width, depth), outputs, channels, stride, precision, key=key)

@@ -31,10 +31,15 @@ from anyshot.networks.convolution_tangent import join_tangents
 from anyshot.networks.kernels import find_kernels
 from anyshot.networks.patches import KERNEL
 from anyshot.networks.primitive import batch_tasks, new_primitive
+from anyshot.networks.sizes import check_precision
 
 
 def convolve(
-    x: Float[Array, "n h w c"], weight: Float[Array, "o k"], stride: int = 1, count: Int[Array, ""] | None = None
+    x: Float[Array, "n h w c"],
+    weight: Float[Array, "o k"],
+    stride: int = 1,
+    count: Int[Array, ""] | None = None,
+    precision: str = "float32",
 ) -> Float[Array, "n i j o"]:
     """Convolve images with 3x3 kernels, padding 1.
 
@@ -44,6 +49,8 @@ def convolve(
         stride: 1 or 2.
         count: how many images, from the first, matter; None: all. The outputs of the others are right or zero,
             whichever is faster, and must not be used.
+        precision: "float32", or "half" to multiply numbers that are rounded to float16's 11 bits, here and in all
+            derivatives; sums are in float32 either way.
 
     >>> image = jnp.arange(16.0).reshape(1, 4, 4, 1)
     >>> sum_of_neighbours = jnp.ones((1, 9))
@@ -53,12 +60,13 @@ def convolve(
     """
     if stride not in (1, 2):
         raise InputError(f"stride must be 1 or 2, got {stride}")
+    check_precision(precision)
     if weight.shape[1] != KERNEL**2 * x.shape[-1]:
         raise InputError(
             f"weight has {weight.shape[1]} columns; images with {x.shape[-1]} channels need {KERNEL**2 * x.shape[-1]}"
         )
     count = jnp.asarray(x.shape[0] if count is None else count, jnp.int32)
-    return convolve_p.bind(x[None], weight[None], count[None], stride=stride)[0]
+    return convolve_p.bind(x[None], weight[None], count[None], stride=stride, half=precision == "half")[0]
 
 
 # The primitives: abstract shapes, lowering, batching, derivatives.
@@ -127,18 +135,18 @@ def _bilinear(primitive: Primitive, of_first: Callable[..., Array], of_second: C
 
 _bilinear(
     convolve_p,
-    lambda g, x, weight, count, stride: input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
-    lambda g, x, weight, count, stride: weight_gradient_p.bind(x, g, count, stride=stride),
+    lambda g, x, weight, count, **how: input_gradient_p.bind(g, weight, count, **how, **_sizes(x)),
+    lambda g, x, weight, count, **how: weight_gradient_p.bind(x, g, count, **how),
 )
 _bilinear(
     input_gradient_p,
-    lambda x, g, weight, count, stride, height, width: convolve_p.bind(x, weight, count, stride=stride),
-    lambda x, g, weight, count, stride, height, width: weight_gradient_p.bind(x, g, count, stride=stride),
+    lambda x, g, weight, count, height, width, **how: convolve_p.bind(x, weight, count, **how),
+    lambda x, g, weight, count, height, width, **how: weight_gradient_p.bind(x, g, count, **how),
 )
 _bilinear(
     weight_gradient_p,
-    lambda weight, x, g, count, stride: input_gradient_p.bind(g, weight, count, stride=stride, **_sizes(x)),
-    lambda weight, x, g, count, stride: convolve_p.bind(x, weight, count, stride=stride),
+    lambda weight, x, g, count, **how: input_gradient_p.bind(g, weight, count, **how, **_sizes(x)),
+    lambda weight, x, g, count, **how: convolve_p.bind(x, weight, count, **how),
 )
 
 

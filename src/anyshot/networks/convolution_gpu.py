@@ -36,7 +36,9 @@ Pairs: TypeAlias = Sequence[tuple[Array, Array]]  # what an operation is applied
 Count: TypeAlias = Int[Array, " t"]
 
 
-def convolve(pairs: Pairs, count: Count, stride: int, *, interpret: bool = False) -> Float[Array, "t n i j o"]:
+def convolve(
+    pairs: Pairs, count: Count, stride: int, half: bool = False, *, interpret: bool = False
+) -> Float[Array, "t n i j o"]:
     """Convolve images (t, n, h, w, c) with each task's weights (t, o, k), and add what several pairs of both give.
 
     `interpret` runs the kernel's Python on any device, for tests.
@@ -44,21 +46,21 @@ def convolve(pairs: Pairs, count: Count, stride: int, *, interpret: bool = False
     (tasks, examples, height, width, channels), outputs = pairs[0][0].shape, pairs[0][1].shape[1]
     rows = examples * ((height - 1) // stride + 1) * ((width - 1) // stride + 1)
     if halves.fits(tasks * rows, channels, outputs, stride):
-        return halves.convolve(pairs, count, interpret=interpret)
-    return functools.reduce(jnp.add, [_convolve(*pair, count, stride, interpret) for pair in pairs])
+        return halves.convolve(pairs, count, half, interpret=interpret)
+    return functools.reduce(jnp.add, [_convolve(*pair, count, stride, half, interpret) for pair in pairs])
 
 
 def convolve_and_rectify(
     x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], bias: Float[Array, "t o"], count: Count,
-    gate: Int8[Array, "t n h w o"] | None = None, *, slope: float, interpret: bool = False,
+    gate: Int8[Array, "t n h w o"] | None = None, *, slope: float, half: bool = False, interpret: bool = False,
 ) -> Float[Array, "t n h w o"]:  # fmt: skip
     """Convolve at stride 1, add the bias, and multiply what is negative, or what a gate shuts, by the slope."""
-    return _convolve(x, weight, count, 1, interpret, bias, gate, slope)
+    return _convolve(x, weight, count, 1, half, interpret, bias, gate, slope)
 
 
 def _convolve(
-    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, interpret: bool,
-    bias: Array | None = None, gate: Array | None = None, slope: float = 1.0,
+    x: Float[Array, "t n h w c"], weight: Float[Array, "t o k"], count: Count, stride: int, half: bool,
+    interpret: bool, bias: Array | None = None, gate: Array | None = None, slope: float = 1.0,
 ) -> Float[Array, "t n i j o"]:  # fmt: skip
     (tasks, examples, height, width, _), (_, outputs, columns) = x.shape, weight.shape
     size_out = ((height - 1) // stride + 1, (width - 1) // stride + 1)
@@ -84,7 +86,7 @@ def _convolve(
         def multiply() -> Array:
             product = empty
             for pixels, weights in prefetched([functools.partial(load, k) for k in range(0, columns, step)], 1):
-                product = multiply_add(product, pixels, weights, (1, 1), interpret)
+                product = multiply_add(product, pixels, weights, (1, 1), half, interpret)
             return product
 
         product = lax.cond(first_of_tile(0, row_tile) < present, multiply, lambda: empty)
@@ -102,20 +104,20 @@ def _convolve(
 
 
 def convolve_input_gradient(
-    pairs: Pairs, count: Count, stride: int, height: int, width: int, *, interpret: bool = False
+    pairs: Pairs, count: Count, stride: int, height: int, width: int, half: bool = False, *, interpret: bool = False
 ) -> Float[Array, "t n h w c"]:
     """The adjoint of `convolve` in x, for pairs of gradients (t, n, i, j, o) and weights."""
     (tasks, examples, *_, outputs), columns = pairs[0][0].shape, pairs[0][1].shape[2]
     if halves.fits(tasks * examples * height * width, outputs, columns // 9, stride):
-        return halves.convolve_input_gradient(pairs, count, interpret=interpret)
+        return halves.convolve_input_gradient(pairs, count, half, interpret=interpret)
     return functools.reduce(
-        jnp.add, [_input_gradient(*pair, count, stride, height, width, interpret) for pair in pairs]
+        jnp.add, [_input_gradient(*pair, count, stride, height, width, half, interpret) for pair in pairs]
     )
 
 
 def _input_gradient(
     g: Float[Array, "t n i j o"], weight: Float[Array, "t o k"], count: Count, stride: int, height: int, width: int,
-    interpret: bool,
+    half: bool, interpret: bool,
 ) -> Float[Array, "t n h w c"]:  # fmt: skip
     (tasks, examples, *size_out, outputs), channels = g.shape, weight.shape[2] // 9
     # A row is a block of stride x stride pixels, which share the outputs that reach them; so each is read only once.
@@ -170,7 +172,7 @@ def _input_gradient(
             for (a, b), own in zip(pixels, taps, strict=True):
                 product = jnp.zeros((row_tile, column_tile), jnp.float32)
                 for gradient, weights in itertools.islice(factors, len(own)):
-                    product = multiply_add(product, gradient, weights, (1, 0), interpret)
+                    product = multiply_add(product, gradient, weights, (1, 0), half, interpret)
                 store(a, b, product)
 
         @pl.when(~present)
@@ -183,26 +185,26 @@ def _input_gradient(
 
 
 def convolve_weight_gradient(
-    pairs: Pairs, count: Count, stride: int, *, interpret: bool = False
+    pairs: Pairs, count: Count, stride: int, half: bool = False, *, interpret: bool = False
 ) -> Float[Array, "t o k"]:
     """The adjoint of `convolve` in weight, for pairs of images and gradients."""
     (x, g), *_ = pairs
     if halves.fits(g.size // g.shape[4], x.shape[4], g.shape[4], stride):
-        return halves.convolve_weight_gradient(pairs, count, interpret=interpret)
-    return functools.reduce(jnp.add, [_weight_gradient(*pair, count, stride, interpret) for pair in pairs])
+        return halves.convolve_weight_gradient(pairs, count, half, interpret=interpret)
+    return functools.reduce(jnp.add, [_weight_gradient(*pair, count, stride, half, interpret) for pair in pairs])
 
 
 def rectified_weight_gradient(
     x: Float[Array, "t n h w c"], g: Float[Array, "t n h w o"], count: Count, gate: Int8[Array, "t n h w o"], *,
-    slope: float, interpret: bool = False,
+    slope: float, half: bool = False, interpret: bool = False,
 ) -> Float[Array, "t o k"]:  # fmt: skip
     """The adjoint of `convolve_and_rectify` in weight, at a gate."""
-    return _weight_gradient(x, g, count, 1, interpret, gate, slope)
+    return _weight_gradient(x, g, count, 1, half, interpret, gate, slope)
 
 
 def _weight_gradient(
-    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, interpret: bool,
-    gate: Array | None = None, slope: float = 1.0,
+    x: Float[Array, "t n h w c"], g: Float[Array, "t n i j o"], count: Count, stride: int, half: bool,
+    interpret: bool, gate: Array | None = None, slope: float = 1.0,
 ) -> Float[Array, "t o k"]:  # fmt: skip
     tasks, examples, *size_out, outputs = g.shape
     columns, rows = 9 * x.shape[4], examples * size_out[0] * size_out[1]
@@ -227,7 +229,7 @@ def _weight_gradient(
             if gate is not None:
                 gradients = gated(gradients, triton.load(refs[0].at[place], mask=exists, other=0), slope)
             pixels = load_patches(x_ref, task, row, present, first, column_tile, stride, size_out)
-            return multiply_add(product, gradients, pixels, (0, 0), interpret)
+            return multiply_add(product, gradients, pixels, (0, 0), half, interpret)
 
         product = lax.fori_loop(0, steps, add, jnp.zeros((output_tile, column_tile), jnp.float32))
         exists = below(output, outputs)[:, None] & below(column, columns)[None, :]

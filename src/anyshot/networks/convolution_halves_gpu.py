@@ -42,15 +42,17 @@ def fits(rows: int, channels: int, outputs: int, stride: int) -> bool:
     return stride == 1 and channels in WIDTHS and outputs in WIDTHS and rows >= 2**16
 
 
-def convolve(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t n h w o"]:
+def convolve(pairs: Pairs, count: Count, half: bool = False, *, interpret: bool = False) -> Float[Array, "t n h w o"]:
     """Convolve images (t, n, h, w, c) with each task's weights (t, o, k), and add what several pairs of both give.
 
     `interpret` runs the kernel's Python on any device, for tests.
     """
-    return _convolve([(split(x, count), split(weight)) for x, weight in pairs], count, interpret)
+    return _convolve([(split(x, count), split(weight)) for x, weight in pairs], count, half, interpret)
 
 
-def convolve_input_gradient(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t n h w c"]:
+def convolve_input_gradient(
+    pairs: Pairs, count: Count, half: bool = False, *, interpret: bool = False
+) -> Float[Array, "t n h w c"]:
     """The adjoint of `convolve` in x, for pairs of gradients and weights: a convolution with weights turned round."""
     tasks, outputs, columns = pairs[0][1].shape
 
@@ -61,10 +63,12 @@ def convolve_input_gradient(pairs: Pairs, count: Count, *, interpret: bool = Fal
     def turn(weights: Halves) -> Halves:
         return Halves(turned(weights.high), turned(weights.low), weights.largest)
 
-    return _convolve([(split(g, count), turn(split(weight))) for g, weight in pairs], count, interpret)
+    return _convolve([(split(g, count), turn(split(weight))) for g, weight in pairs], count, half, interpret)
 
 
-def _convolve(pairs: Sequence[tuple[Halves, Halves]], count: Count, interpret: bool) -> Float[Array, "t n h w o"]:
+def _convolve(
+    pairs: Sequence[tuple[Halves, Halves]], count: Count, half: bool, interpret: bool
+) -> Float[Array, "t n h w o"]:
     (tasks, examples, height, width, channels), outputs = pairs[0][0].high.shape, pairs[0][1].high.shape[1]
     rows, row_tile = examples * height * width, 64
     # 40 images of 84x84x64: 184 us. With three stages instead of two 192, with four 278, as fewer programs run side by
@@ -78,29 +82,32 @@ def _convolve(pairs: Sequence[tuple[Halves, Halves]], count: Count, interpret: b
         empty = jnp.zeros((row_tile, outputs), jnp.float32)
 
         def multiply(pair: Sequence[Ref]) -> Array:
-            x_high, x_low, x_largest, w_high, w_low, w_largest = pair
+            *x_halves, x_largest = pair[: len(pair) // 2]
+            *w_halves, w_largest = pair[len(pair) // 2 :]
 
             def add(tap: Array, product: Array) -> Array:
                 tap = tap.astype(jnp.int32)  # where 64 bits are the default, a loop counts in them
-                pixels = _pixels((x_high, x_low), task, row, present, tap)
+                pixels = _pixels(x_halves, task, row, present, tap)
                 place = (task, output[:, None], (tap * channels + channel)[None, :])
-                return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in (w_high, w_low)], (1, 1))
+                return _multiply_add(product, pixels, [triton.load(ref.at[place]) for ref in w_halves], (1, 1))
 
             return lax.fori_loop(0, 9, add, empty) * _load_unit(x_largest, task) * _load_unit(w_largest, task)
 
         def multiply_all() -> Array:
-            return functools.reduce(jnp.add, [multiply(halves[k : k + 6]) for k in range(0, len(halves), 6)])
+            return functools.reduce(jnp.add, [multiply(pair) for pair in _split_evenly(halves, len(pairs))])
 
         product = lax.cond(first_of_tile(0, row_tile) < present, multiply_all, lambda: empty)
         triton.store(y_ref.at[task, row[:, None], output[None, :]], product, mask=(row < rows)[:, None])
 
     grid = (pl.cdiv(rows, row_tile), tasks)
     call = launched(kernel, (tasks, rows, outputs), grid, 4, interpret, stages=2)
-    arrays = [array for images, weights in pairs for array in (*images, *weights)]
+    arrays = [array for pair in pairs for factor in pair for array in _multiplied(factor, half)]
     return call(*arrays, count).reshape(tasks, examples, height, width, outputs)
 
 
-def convolve_weight_gradient(pairs: Pairs, count: Count, *, interpret: bool = False) -> Float[Array, "t o k"]:
+def convolve_weight_gradient(
+    pairs: Pairs, count: Count, half: bool = False, *, interpret: bool = False
+) -> Float[Array, "t o k"]:
     """The adjoint of `convolve` in weight, for pairs of images and gradients (t, n, h, w, o)."""
     (tasks, examples, height, width, channels), outputs = pairs[0][0].shape, pairs[0][1].shape[4]
     rows, row_tile = examples * height * width, 32
@@ -116,26 +123,28 @@ def convolve_weight_gradient(pairs: Pairs, count: Count, *, interpret: bool = Fa
         steps = lax.div(present + (row_tile * parts - 1), np.int32(row_tile * parts))  # all parts have as much to add
 
         def multiply(pair: Sequence[Ref]) -> Array:
-            x_high, x_low, x_largest, g_high, g_low, g_largest = pair
+            *x_halves, x_largest = pair[: len(pair) // 2]
+            *g_halves, g_largest = pair[len(pair) // 2 :]
 
             def add(step: Array, product: Array) -> Array:
                 row = (part * steps + step) * row_tile + lax.iota(jnp.int32, row_tile)
                 place, exists = (task, row[:, None], output[None, :]), (row < present)[:, None]
-                gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in (g_high, g_low)]
-                pixels = _pixels((x_high, x_low), task, row, present, tap)
+                gradients = [triton.load(ref.at[place], mask=exists, other=0.0) for ref in g_halves]
+                pixels = _pixels(x_halves, task, row, present, tap)
                 return _multiply_add(product, gradients, pixels, (0, 0))
 
             product = lax.fori_loop(np.int32(0), steps, add, jnp.zeros((outputs, channels), jnp.float32))
             return product * _load_unit(x_largest, task) * _load_unit(g_largest, task)
 
-        product = functools.reduce(jnp.add, [multiply(halves[k : k + 6]) for k in range(0, len(halves), 6)])
+        product = functools.reduce(jnp.add, [multiply(pair) for pair in _split_evenly(halves, len(pairs))])
         triton.store(weight_ref.at[part, task, output[:, None], (tap * channels + channel)[None, :]], product)
 
     def by_row(gradients: Halves) -> Halves:  # after the split: `convolve_input_gradient` shares these halves
         high, low = (half.reshape(tasks, rows, outputs) for half in gradients[:2])
         return Halves(high, low, gradients.largest)
 
-    arrays = [array for x, g in pairs for array in (*split(x, count), *by_row(split(g, count)))]
+    factors = [factor for x, g in pairs for factor in (split(x, count), by_row(split(g, count)))]
+    arrays = [array for factor in factors for array in _multiplied(factor, half)]
     call = launched(kernel, (parts, tasks, outputs, 9 * channels), (9, tasks * parts), 4, interpret, stages=3)
     return call(*arrays, count).sum(0)
 
@@ -167,6 +176,16 @@ def unit(largest: Float[Array, "..."]) -> Float[Array, "..."]:
     return lax.bitcast_convert_type(clipped - np.int32(14 << 23), jnp.float32)
 
 
+def _multiplied(factor: Halves, half: bool) -> list[Array]:
+    """What of a factor a kernel needs: its unit, and one half or both."""
+    return [factor.high, factor.largest] if half else [*factor]
+
+
+def _split_evenly(refs: Sequence[Ref], count: int) -> list[Sequence[Ref]]:
+    size = len(refs) // count
+    return [refs[k : k + size] for k in range(0, len(refs), size)]
+
+
 def _load_unit(largest_ref: Ref, task: Index) -> Array:
     return unit(triton.load(largest_ref.at[task]))
 
@@ -185,4 +204,6 @@ def _multiply_add(total: Array, left: Sequence[Array], right: Sequence[Array], c
     """Add a product. The total stays outside the tensor cores, which truncate their sums."""
     dimensions = (((contracted[0],), (contracted[1],)), ((), ()))
     dot = functools.partial(lax.dot_general, dimension_numbers=dimensions, preferred_element_type=jnp.float32)
+    if len(left) == 1:
+        return total + dot(left[0], right[0])
     return total + (dot(left[1], right[0]) + dot(left[0], right[1]) + dot(left[0], right[0]))

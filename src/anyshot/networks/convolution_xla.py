@@ -29,33 +29,35 @@ class Patches(NamedTuple):
     fold: Callable[[Float[Array, "n i j k"], int, int, int], Float[Array, "n h w c"]]
 
 
-def convolve_by_patches(x: Array, weight: Array, count: Array, *, stride: int, patches: Patches) -> Array:
+def convolve_by_patches(x: Array, weight: Array, count: Array, *, stride: int, patches: Patches, half: bool) -> Array:
     """Convolve each task's images with its weights."""
     tasks, n, height, width, _ = x.shape
     rows = _rows(x, stride, patches)
-    return _matmul(rows, jnp.swapaxes(weight, 1, 2)).reshape(
+    return _matmul(rows, jnp.swapaxes(weight, 1, 2), half).reshape(
         tasks, n, out_size(height, stride), out_size(width, stride), weight.shape[1]
     )
 
 
 def convolve_input_gradient_by_patches(
-    g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int, patches: Patches
+    g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int, patches: Patches, half: bool
 ) -> Array:
     """The adjoint of `convolve_by_patches` in x."""
     tasks, n, down, across, outputs = g.shape
-    rows = _matmul(g.reshape(tasks, -1, outputs), weight)
+    rows = _matmul(g.reshape(tasks, -1, outputs), weight, half)
     folded = patches.fold(rows.reshape(tasks * n, down, across, -1), stride, height, width)
     return folded.reshape(tasks, n, height, width, -1)
 
 
-def convolve_weight_gradient_by_patches(x: Array, g: Array, count: Array, *, stride: int, patches: Patches) -> Array:
+def convolve_weight_gradient_by_patches(
+    x: Array, g: Array, count: Array, *, stride: int, patches: Patches, half: bool
+) -> Array:
     """The adjoint of `convolve_by_patches` in weight."""
     by_row, rows = g.reshape(g.shape[0], -1, g.shape[-1]), _rows(x, stride, patches)
     if rows.shape[2] < by_row.shape[2]:  # a CPU takes half the time if the shorter side is in front
         # Behind a barrier the turned patches of a network's input, the same in every inner step, are made only once.
         turned = lax.optimization_barrier(jnp.swapaxes(rows, 1, 2))
-        return jnp.swapaxes(_matmul(turned, by_row), 1, 2)
-    return _matmul(jnp.swapaxes(by_row, 1, 2), rows)
+        return jnp.swapaxes(_matmul(turned, by_row, half), 1, 2)
+    return _matmul(jnp.swapaxes(by_row, 1, 2), rows, half)
 
 
 def _rows(x: Array, stride: int, patches: Patches) -> Array:
@@ -66,7 +68,10 @@ def _rows(x: Array, stride: int, patches: Patches) -> Array:
     )
 
 
-def _matmul(a: Array, b: Array) -> Array:
+def _matmul(a: Array, b: Array, half: bool) -> Array:
+    if half:
+        exponent = jnp.finfo(a.dtype).nexp  # float16's would be too small for gradients; the kernels scale them
+        a, b = (lax.reduce_precision(factor, exponent_bits=exponent, mantissa_bits=10) for factor in (a, b))
     # Precision: a GPU would otherwise round float32 factors to 11 bits, which five inner steps amplify (see docs).
     product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     # XLA's CPU compiler has its fastest kernels for plain matrices, so a lone task must not look like a batch.
@@ -80,33 +85,35 @@ FOR_CPU = Patches(unfold_by_sides, fold_by_class)
 # The same for large images, some at a time.
 
 
-def convolve(x: Array, weight: Array, count: Array, *, stride: int) -> Array:
+def convolve(x: Array, weight: Array, count: Array, *, stride: int, half: bool) -> Array:
     """Convolve each task's images with its weights."""
 
     def of_part(x: Array) -> Array:
-        return convolve_by_patches(x, weight, count, stride=stride, patches=PLAIN)
+        return convolve_by_patches(x, weight, count, stride=stride, patches=PLAIN, half=half)
 
     parts = _parts(x)
     return of_part(x) if parts == 1 else _join(lax.map(of_part, _part(x, parts)))
 
 
-def convolve_input_gradient(g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int) -> Array:
+def convolve_input_gradient(
+    g: Array, weight: Array, count: Array, *, stride: int, height: int, width: int, half: bool
+) -> Array:
     """The adjoint of `convolve` in x."""
 
     def of_part(g: Array) -> Array:
         return convolve_input_gradient_by_patches(
-            g, weight, count, stride=stride, height=height, width=width, patches=PLAIN
+            g, weight, count, stride=stride, height=height, width=width, patches=PLAIN, half=half
         )
 
     parts = _parts(g)
     return of_part(g) if parts == 1 else _join(lax.map(of_part, _part(g, parts)))
 
 
-def convolve_weight_gradient(x: Array, g: Array, count: Array, *, stride: int) -> Array:
+def convolve_weight_gradient(x: Array, g: Array, count: Array, *, stride: int, half: bool) -> Array:
     """The adjoint of `convolve` in weight."""
 
     def of_part(x: Array, g: Array) -> Array:
-        return convolve_weight_gradient_by_patches(x, g, count, stride=stride, patches=PLAIN)
+        return convolve_weight_gradient_by_patches(x, g, count, stride=stride, patches=PLAIN, half=half)
 
     parts = _parts(x)
     if parts == 1:

@@ -16,6 +16,7 @@ from anyshot.errors import InputError, first_line
 from anyshot.networks.catalogue import NETWORKS, name_for
 from anyshot.registry import keyword_defaults
 
+ADDED = {"precision": "float32"}  # settings that networks have got since experiments were first kept
 MOST_PARAMETERS = 10**9  # 4 GB in single precision, and an optimiser keeps three times as much
 
 
@@ -40,10 +41,13 @@ class NetworkFactory:
     def describe(self) -> dict[str, Any]:
         """Kind and settings in values that JSON has; `make_network` makes the same factory of them.
 
+        What was added later is left out at its default, so that older experiments are described as they were.
+
         >>> make_network("auto", (28, 28, 3)).describe()
         {'kind': 'conv4', 'channels': 32, 'stride': 2}
         """
-        return {"kind": self.kind, **{name: _thawed(value) for name, value in self.settings}}
+        settings = {name: _thawed(value) for name, value in self.settings if (name, value) not in ADDED.items()}
+        return {"kind": self.kind, **settings}
 
 
 def make_network(settings: str | Mapping[str, Any], shape: Sequence[int], *, outputs: int = 1) -> NetworkFactory:

@@ -21,17 +21,20 @@ class Convolution(Batched):
     weight: Float[Array, "out k"]
     bias: Float[Array, " out"]
     stride: int = eqx.field(static=True)
+    precision: str = eqx.field(static=True)
 
-    def __init__(self, channels_in: int, channels_out: int, stride: int = 1, *, key: Key[Array, ""]):
+    def __init__(
+        self, channels_in: int, channels_out: int, stride: int = 1, precision: str = "float32", *, key: Key[Array, ""]
+    ):
         # He et al. 2015, for rectifiers.
         scale = jnp.sqrt(2 / (9 * channels_in))
         self.weight = scale * jax.random.normal(key, (channels_out, 9 * channels_in))
         self.bias = jnp.zeros(channels_out)
-        self.stride = stride
+        self.stride, self.precision = stride, precision
 
     def for_shots(self, x: Float[Array, "n h w in"], count: Int[Array, ""] | None = None) -> Float[Array, "n i j out"]:
         """Convolve images of which only the first `count` matter."""
-        return add_bias(convolve(x, self.weight, self.stride, count), self.bias)
+        return add_bias(convolve(x, self.weight, self.stride, count, self.precision), self.bias)
 
 
 class Linear(eqx.Module):

@@ -23,6 +23,7 @@ class PoseRegressor(Batched):
         outputs: numbers to predict, or classes.
         channels: of every convolution.
         stride: 2 or 1.
+        precision: of the convolutions' products, "float32" or "half".
         key: draws the initial weights.
 
     >>> net = PoseRegressor((32, 32), key=jax.random.key(0))
@@ -38,11 +39,12 @@ class PoseRegressor(Batched):
         outputs: int = 1,
         channels: int = 32,
         stride: int = 2,
+        precision: str = "float32",
         *,
         key: Key[Array, ""],
     ):
         height, width = image
-        self.halved = Conv4(((height + 1) // 2, (width + 1) // 2, 1), outputs, channels, stride, key=key)
+        self.halved = Conv4(((height + 1) // 2, (width + 1) // 2, 1), outputs, channels, stride, precision, key=key)
 
     def for_shots(self, x: Shaped[Array, "n h w"], count: Int[Array, ""] | None = None) -> Float[Array, "n outputs"]:
         """Predictions for many grey images, of which only the first `count` matter."""
@@ -50,7 +52,13 @@ class PoseRegressor(Batched):
 
 
 def make_pose(
-    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 32, stride: int = 2
+    shape: tuple[int, ...],
+    outputs: int,
+    *,
+    key: Key[Array, ""],
+    channels: int = 32,
+    stride: int = 2,
+    precision: str = "float32",
 ) -> PoseRegressor:
     """PoseRegressor for grey images of shape (height, width).
 
@@ -60,10 +68,11 @@ def make_pose(
         key: draws the initial weights.
         channels: of every convolution.
         stride: of every convolution, 1 or 2.
+        precision: of the convolutions' products, "float32" or "half".
     """
     check_shape("pose", shape, "height, width")
     height, width = shape
-    return PoseRegressor((height, width), outputs, channels, stride, key=key)
+    return PoseRegressor((height, width), outputs, channels, stride, precision, key=key)
 
 
 def halve(image: Float[Array, "h w"]) -> Float[Array, "i j"]:

@@ -32,18 +32,31 @@ def load_patches(
     return triton.load(x_ref.at[task, example, y, x, channel[None, :]], mask=inside, other=0.0)
 
 
-def multiply_add(total: Array, left: Array, right: Array, contracted: tuple[int, int], interpret: bool) -> Array:
-    """Add a product to float32's accuracy, on tensor cores that take TF32, the 11 leading bits of a float32."""
+def multiply_add(
+    total: Array, left: Array, right: Array, contracted: tuple[int, int], half: bool, interpret: bool
+) -> Array:
+    """Add a product on tensor cores that take TF32, the 11 leading bits of a float32; to float32's accuracy or not."""
     # Each factor is split into these bits and an exact rest; the product of the rests is beneath rounding. Triton's own
     # three TF32 products take 10% longer, six of bfloat16 10-40%, float32 arithmetic up to four times as long. The
     # total stays outside the tensor cores, which truncate their sums (the error would be 2e-6).
     dot = functools.partial(lax.dot_general, dimension_numbers=(((contracted[0],), (contracted[1],)), ((), ())))
+    if half:
+        left, right = (_leading(factor, rounded=True) for factor in (left, right))
     if interpret:
         return total + dot(left, right, precision=lax.Precision.HIGHEST)
-    bits = (lax.bitcast_convert_type(factor, jnp.int32) & np.int32(-(1 << 13)) for factor in (left, right))
-    a, b = (lax.bitcast_convert_type(head, jnp.float32) for head in bits)
     dot = functools.partial(dot, precision=lax.DotAlgorithmPreset.TF32_TF32_F32)
+    if half:
+        return total + dot(left, right)
+    a, b = (_leading(factor, rounded=False) for factor in (left, right))
     return total + (dot(left - a, b) + dot(a, right - b) + dot(a, b))
+
+
+def _leading(factor: Array, rounded: bool) -> Array:
+    """The 11 leading bits: those of the nearest such number, ties to even, or those that there are."""
+    bits = lax.bitcast_convert_type(factor, jnp.int32)
+    if rounded:
+        bits += np.int32((1 << 12) - 1) + (lax.shift_right_logical(bits, np.int32(13)) & np.int32(1))
+    return lax.bitcast_convert_type(bits & np.int32(-(1 << 13)), jnp.float32)
 
 
 def prefetched(loads: Sequence[Callable[[], Factors]], depth: int) -> Iterator[Factors]:

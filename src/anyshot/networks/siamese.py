@@ -26,6 +26,7 @@ class Siamese(Batched):
         image: height, width and channels of each image of a pair.
         outputs: number of logits.
         channels: of every convolution.
+        precision: of the convolutions' products, "float32" or "half".
         key: draws the initial weights.
 
     >>> import jax.numpy as jnp
@@ -42,12 +43,13 @@ class Siamese(Batched):
         image: tuple[int, int, int] = (84, 84, 3),
         outputs: int = 2,
         channels: int = 64,
+        precision: str = "float32",
         *,
         key: Key[Array, ""],
     ):
         height, width, channels_in = image
         *of_trunk, of_head = jax.random.split(key, 5)
-        self.trunk = make_trunk("siamese", image, channels_in, channels, of_trunk)
+        self.trunk = make_trunk("siamese", image, channels_in, channels, precision, of_trunk)
         embedding = (height // 4) * (width // 4) * channels
         self.head = Linear(2 * embedding, outputs, key=of_head)
 
@@ -61,16 +63,22 @@ class Siamese(Batched):
 
 
 def make_trunk(
-    name: str, image: tuple[int, int, int], channels_in: int, channels: int, keys: Sequence[Key[Array, ""]]
+    name: str,
+    image: tuple[int, int, int],
+    channels_in: int,
+    channels: int,
+    precision: str,
+    keys: Sequence[Key[Array, ""]],
 ) -> Trunk:
     """Two convolutions and two more, with random weights; a network of this name pools after each two."""
-    check_convolutions(channels)
+    check_convolutions(channels, precision=precision)
     if min(image[:2]) < 4:
         raise InputError(f"{name} pools twice and needs images of at least 4x4 pixels, got {image[0]}x{image[1]}")
-    return (
-        (Convolution(channels_in, channels, key=keys[0]), Convolution(channels, channels, key=keys[1])),
-        (Convolution(channels, channels, key=keys[2]), Convolution(channels, channels, key=keys[3])),
+    first, *others = (
+        Convolution(fan_in, channels, 1, precision, key=key)
+        for fan_in, key in zip((channels_in, channels, channels, channels), keys, strict=True)
     )
+    return (first, others[0]), (others[1], others[2])
 
 
 def apply_trunk(
@@ -80,7 +88,7 @@ def apply_trunk(
     for first, second in trunk:
         h = _rectified(first, h, count)
         # Bias and leaky ReLU keep the order of numbers, so the maximum may come before them: they see a quarter of it.
-        largest = jax.vmap(max_pool)(convolve(h, second.weight, second.stride, count))
+        largest = jax.vmap(max_pool)(convolve(h, second.weight, second.stride, count, second.precision))
         h = leaky_relu(add_bias(largest, second.bias))
     return h
 
@@ -88,11 +96,13 @@ def apply_trunk(
 def _rectified(layer: Convolution, h: Float[Array, "n h w c"], count: Int[Array, ""] | None) -> Float[Array, "n h w o"]:
     # One operation where that was measured to be faster: from colours, on a GPU (84x84 and 42x42 pixels).
     if jax.default_backend() == "gpu" and h.shape[-1] == COLOURS:
-        return convolve_and_rectify(h, layer.weight, layer.bias, count)
+        return convolve_and_rectify(h, layer.weight, layer.bias, count, layer.precision)
     return leaky_relu(layer.for_shots(h, count))
 
 
-def make_siamese(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64) -> Siamese:
+def make_siamese(
+    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64, precision: str = "float32"
+) -> Siamese:
     """Siamese for pairs of images, shape (2, height, width, channels).
 
     Args:
@@ -100,6 +110,7 @@ def make_siamese(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], c
         outputs: number of logits.
         key: draws the initial weights.
         channels: of every convolution.
+        precision: of the convolutions' products, "float32" or "half".
     """
     check_shape("siamese", shape, "2, height, width, channels")
-    return Siamese((shape[1], shape[2], shape[3]), outputs, channels, key=key)
+    return Siamese((shape[1], shape[2], shape[3]), outputs, channels, precision, key=key)

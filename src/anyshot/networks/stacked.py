@@ -21,6 +21,7 @@ class StackedPairs(Batched):
         image: height, width and channels of each image of a pair.
         outputs: number of logits.
         channels: of every convolution.
+        precision: of the convolutions' products, "float32" or "half".
         key: draws the initial weights.
 
     >>> net = StackedPairs((12, 12, 3), channels=4, key=jax.random.key(0))
@@ -36,12 +37,13 @@ class StackedPairs(Batched):
         image: tuple[int, int, int] = (84, 84, 3),
         outputs: int = 2,
         channels: int = 64,
+        precision: str = "float32",
         *,
         key: Key[Array, ""],
     ):
         height, width, channels_in = image
         *of_trunk, of_head = jax.random.split(key, 5)
-        self.trunk = make_trunk("stacked", image, 2 * channels_in, channels, of_trunk)
+        self.trunk = make_trunk("stacked", image, 2 * channels_in, channels, precision, of_trunk)
         self.head = Linear((height // 4) * (width // 4) * channels, outputs, key=of_head)
 
     def for_shots(
@@ -52,7 +54,9 @@ class StackedPairs(Batched):
         return jax.vmap(self.head)(h.reshape(x.shape[0], -1))
 
 
-def make_stacked(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64) -> StackedPairs:
+def make_stacked(
+    shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], channels: int = 64, precision: str = "float32"
+) -> StackedPairs:
     """StackedPairs for pairs of images, shape (2, height, width, channels).
 
     Args:
@@ -60,6 +64,7 @@ def make_stacked(shape: tuple[int, ...], outputs: int, *, key: Key[Array, ""], c
         outputs: number of logits.
         key: draws the initial weights.
         channels: of every convolution.
+        precision: of the convolutions' products, "float32" or "half".
     """
     check_shape("stacked", shape, "2, height, width, channels")
-    return StackedPairs((shape[1], shape[2], shape[3]), outputs, channels, key=key)
+    return StackedPairs((shape[1], shape[2], shape[3]), outputs, channels, precision, key=key)
