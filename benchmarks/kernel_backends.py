@@ -62,7 +62,7 @@ def pallas_triton() -> Way:
         return launched(kernel, x.shape, (pl.cdiv(x.size, BLOCK),), 4, interpret=False)(x)
 
     def convolve(x: Any, weight: Any, scale: Any, count: Any) -> Any:
-        return halves._convolve([(x, weight)], count, interpret=False)
+        return halves._convolve([(x, weight)], count, half=False, interpret=False)
 
     return Way(times, convolve, (halves._convolve, halves._pixels, halves._multiply_add, launched))
 
@@ -90,7 +90,7 @@ def xla() -> Way:
         return lax.optimization_barrier(1.0001 * x)
 
     def convolve(x: Any, weight: Any) -> Any:
-        return convolution_xla.convolve(x, weight, jnp.full(1, x.shape[1], jnp.int32), stride=1)
+        return convolution_xla.convolve(x, weight, jnp.full(1, x.shape[1], jnp.int32), stride=1, half=False)
 
     return Way(times, convolve, (convolution_xla.convolve, convolution_xla.convolve_by_patches, patches.unfold))
 
