@@ -51,6 +51,10 @@ def main() -> int:
         f"{settings.inner_steps} inner steps, second order",
         flush=True,
     )
+    if settings.mosaic:
+        from benchmarks import mosaic  # needs JAX 0.11.2
+
+        mosaic.take_over()
     print("compiling anyshot ...", flush=True)
     us = ours.anyshot(problem, settings.precision)
     alone = {peer: in_own_process(peer, settings, on_gpu) for peer in peer_names(settings, on_gpu)}
@@ -65,6 +69,7 @@ def main() -> int:
         "device": name,
         "network": {"kind": settings.network, "shape": problem.network.shape, "channels": problem.network.channels},
         "precision": settings.precision,
+        "mosaic": settings.mosaic,
         "size": {k: getattr(settings, k) for k in SIZES},
         "anyshot_ms": mine,
         "peers": times,
@@ -99,6 +104,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", type=positive, help="height and width of an image (the network's usual one)")
     parser.add_argument("--channels", type=positive, help="of a convolution, or width of a hidden layer")
     parser.add_argument("--precision", choices=PRECISIONS, default="float32", help="of our convolutions (float32)")
+    parser.add_argument("--mosaic", action="store_true", help="large convolutions in Pallas on Mosaic GPU (Hopper)")
     parser.add_argument("--tasks", type=positive, default=25, help="tasks in a batch (25)")
     parser.add_argument("--shots", type=positive, default=20, help="most shots of a task (20)")
     parser.add_argument("--inner-steps", type=positive, default=5, help="inner gradient steps (5)")

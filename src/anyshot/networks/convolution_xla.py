@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.export import is_symbolic_dim
 from jaxtyping import Array, Float
@@ -70,7 +71,7 @@ def _rows(x: Array, stride: int, patches: Patches) -> Array:
 
 def _matmul(a: Array, b: Array, half: bool) -> Array:
     if half:
-        exponent = jnp.finfo(a.dtype).nexp  # float16's would be too small for gradients; the kernels scale them
+        exponent = np.finfo(a.dtype).nexp  # float16's would be too small for gradients; the kernels scale them
         a, b = (lax.reduce_precision(factor, exponent_bits=exponent, mantissa_bits=10) for factor in (a, b))
     # Precision: a GPU would otherwise round float32 factors to 11 bits, which five inner steps amplify (see docs).
     product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
