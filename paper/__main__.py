@@ -48,6 +48,7 @@ def run_target(
     results: Folder = RESULTS,
     max_minutes: Minutes = None,
     parallel: int = 1,
+    runs: Literal["all", "gpu", "cpu"] = "all",
     plan: bool = False,
     device: Literal["auto", "cpu", "gpu"] = "auto",
 ) -> None:
@@ -60,6 +61,7 @@ def run_target(
         results: the folder of the summaries.
         max_minutes: after which all runs are asked to save and stop; that may take a minute more.
         parallel: how many runs at a time; four share a GPU well if nvidia-cuda-mps-control -d was started.
+        runs: gpu leaves out the models from scratch, for which a CPU is enough; cpu leaves out all others.
         plan: print what would be run and how long it would take, and stop.
         device: where to compute; auto takes a GPU if JAX finds one.
     """
@@ -82,7 +84,7 @@ def run_target(
         _collect(out, results)
         return
     tables = find_tables(target)
-    jobs = list_jobs(tables, seeds)
+    jobs = [job for job in list_jobs(tables, seeds) if runs in ("all", "gpu" if needs_gpu(job) else "cpu")]
     if plan:
         _print_plan(jobs, out, results)
         return

@@ -252,6 +252,16 @@ def test_the_plan_starts_nothing_and_says_what_is_there(
     assert rows[-1][:5] == ["2", "of", "4", "runs", "left:"]
 
 
+def test_runs_for_a_gpu_and_for_a_cpu_are_all_runs(paper: Paper, capsys: pytest.CaptureFixture[str]) -> None:
+    def planned(runs: str) -> list[str]:
+        assert paper(f"less-regret-pose --seeds 1 --runs {runs} --plan") == 0
+        return re.findall(r"^pose (\S+),", capsys.readouterr().out, re.MULTILINE)
+
+    assert planned("cpu") == ["scratch", "scratch-kernel"]
+    assert {"anyshot", "ftml", "toe"} <= set(planned("gpu"))
+    assert sorted(planned("cpu") + planned("gpu")) == sorted(planned("all"))
+
+
 def test_finished_runs_made_elsewhere_are_collected(paper: Paper, capsys: pytest.CaptureFixture[str]) -> None:
     """Also those whose label has several forms, and without touching what is there already."""
     label = Label(learner="ftml-vs", settings={"learner.inner_rate": 0.03, "learner.eta": 1e6}, method="x")
