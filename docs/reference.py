@@ -24,6 +24,10 @@ protocol.max_shots=10` on the command line, as a key in `anyshot.make_experiment
 as a column of `anyshot.read_runs`, in `experiment.json` of the run folder. A name or a value that cannot be is refused
 before any work. `anyshot presets NAME` prints all settings of a preset.
 """
+PRECISION = (
+    "is that of the convolutions' products: `float32`, or `half`, which rounds what is multiplied to 11 bits. That is "
+    "faster on a GPU ([how much, and what it costs](performance.md#float32-means-float32))."
+)
 
 
 def settings_page() -> str:
@@ -66,7 +70,8 @@ def _networks() -> str:
     for name, entry in NETWORKS.items():
         settings = ", ".join(f"`network.{key}` {_text(value)}" for key, value in keyword_defaults(entry.load()).items())
         rows.append((f"`{name}`", entry.summary, settings))
-    return _table(("network.kind", "for", "settings and defaults"), rows)
+    table = _table(("network.kind", "for", "settings and defaults"), rows)
+    return f"{table}\n`network.precision` {PRECISION}\n"
 
 
 def _preset(name: str) -> str:

@@ -52,10 +52,11 @@ def format_p(p: float | None) -> str:
 def format_minutes(minutes: float) -> str:
     """A duration.
 
-    >>> format_minutes(7.4), format_minutes(200.0)
-    ('7 minutes', '3.3 hours')
+    >>> format_minutes(0.4), format_minutes(7.4), format_minutes(200.0)
+    ('1 minute', '7 minutes', '3.3 hours')
     """
-    return f"{max(1, round(minutes))} minutes" if minutes < 100 else f"{minutes / 60:.1f} hours"
+    whole = max(1, round(minutes))
+    return f"{whole} minute{'s' * (whole > 1)}" if minutes < 100 else f"{minutes / 60:.1f} hours"
 
 
 def join_words(things: Iterable[object]) -> str:
