@@ -28,9 +28,9 @@ IMAGE = (8, 8, 3)
     [
         ((5,), "mlp", MLP, {"hidden": [40, 40]}),
         ((), "mlp", MLP, {"hidden": [40, 40]}),
-        ((12, 9), "pose", PoseRegressor, {"channels": 32, "stride": 2}),
-        ((8, 8, 3), "conv4", Conv4, {"channels": 32, "stride": 2}),
-        ((2, 8, 8, 1), "siamese", Siamese, {"channels": 64}),
+        ((12, 9), "pose", PoseRegressor, {"channels": 32, "stride": 2, "precision": "float32"}),
+        ((8, 8, 3), "conv4", Conv4, {"channels": 32, "stride": 2, "precision": "float32"}),
+        ((2, 8, 8, 1), "siamese", Siamese, {"channels": 64, "precision": "float32"}),
         ((4, 8, 8, 1), "mlp", MLP, {"hidden": [40, 40]}),
     ],
 )

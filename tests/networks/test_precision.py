@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -11,11 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from anyshot import read_runs
 from anyshot.errors import InputError
 from anyshot.networks import Conv4, PoseRegressor, Siamese, StackedPairs, convolution_gpu, convolve, make_network
 from anyshot.networks import convolution_halves_gpu as halves
 from anyshot.networks.rectified import convolve_and_rectify
+from anyshot.report import compare
+from anyshot.runs.records import LearnerRecord
 from tests.networks.test_kernels import NEEDS_GPU, differs, normal, reference
+from tests.support.written_runs import write_run
 
 KEY = jax.random.key(0)
 
@@ -98,9 +103,52 @@ def test_networks_have_it_as_a_setting(kind: str) -> None:
         make_network(settings | {"precision": "tf32"}, shape)
 
 
-def test_older_experiments_are_described_as_they_were() -> None:
-    described = make_network({"kind": "conv4"}, (28, 28, 3)).describe()
-    assert described == {"kind": "conv4", "channels": 32, "stride": 2}
-    half = make_network({"kind": "conv4", "precision": "half"}, (28, 28, 3))
-    assert half.describe() == described | {"precision": "half"}
-    assert make_network(half.describe(), (28, 28, 3)) == half
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_images_of_other_types(dtype: str) -> None:
+    """As for float32: small weights do not become zero, and what has 11 bits is not changed."""
+    x, weight = jnp.asarray(np.arange(32).reshape(1, 4, 4, 2), dtype), 2.0**-16 * jnp.ones((3, 18), jnp.float32)
+
+    def sums(precision: str) -> Any:
+        return jax.value_and_grad(lambda w: jnp.sum(convolve(x, w, precision=precision)).astype(float))(weight)
+
+    (half, of_half), (full, of_full) = sums("half"), sums("float32")
+    assert half == full > 0
+    assert jnp.array_equal(of_half, of_full)
+    assert of_half.any()
+
+
+def test_nothing_is_lost_of_not_a_number() -> None:
+    """CUDA's own has all bits set, so that rounding it by its bits would overflow."""
+    every = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000, 0x7F800001], np.uint32).view(np.float32)
+    weight = jnp.resize(jnp.asarray(every), (1, 32, 288))
+    count = jnp.ones(1, jnp.int32)
+    found = convolution_gpu.convolve(
+        [(jnp.ones((1, 1, 4, 4, 32), jnp.float32), weight)], count, 2, True, interpret=True
+    )
+    assert jnp.isnan(found).all()
+
+
+def test_records_without_the_setting_are_of_float32() -> None:
+    def record(network: dict[str, Any]) -> LearnerRecord:
+        return LearnerRecord(name="ftml", type={"name": "x"}, network=network)
+
+    older = {"kind": "conv4", "channels": 8, "stride": 2}
+    described = make_network(older, (28, 28, 3)).describe()
+    assert record(older) == record(described)
+    assert record(older) != record(described | {"precision": "half"})
+    own = older | {"sha256": "0" * 64}  # of a network of the user's own that is called so
+    assert record(own).network == own
+
+
+def test_runs_in_half_are_of_another_method(tmp_path: Path) -> None:
+    """Also beside a run from before there was the setting, and for the same seed."""
+
+    def with_network(**changes: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+        return lambda record: record | {"learner": record["learner"] | {"network": {"kind": "conv4", **changes}}}
+
+    write_run(tmp_path / "older", "ftml", 0, change_record=with_network(channels=4, stride=2))
+    write_run(tmp_path / "half", "ftml", 0, change_record=with_network(channels=4, stride=2, precision="half"))
+    write_run(tmp_path / "full", "ftml", 1, change_record=with_network(channels=4, stride=2, precision="float32"))
+    (found,) = compare(tmp_path)
+    assert set(found.methods) == {"ftml (precision float32)", "ftml (precision half)"}
+    assert set(read_runs(tmp_path)["network.precision"]) == {"float32", "half"}

@@ -21,6 +21,7 @@ from anyshot.lifelong.growth import grow_state
 from anyshot.lifelong.snapshots import write_snapshot
 from anyshot.lifelong.store import DeletedError
 from anyshot.networks import make_network
+from anyshot.networks.factory import complete_description
 from anyshot.online import OnlineProtocol
 from anyshot.runs.experiment import usual_loss
 from anyshot.runs.learner_records import describe_learner
@@ -225,7 +226,8 @@ def check_learner(learner: Learner, about: Mapping[str, Any], path: Path) -> Non
         about: what the snapshot says.
         path: of the snapshot.
     """
-    record, saved = describe_learner(learner).model_dump(mode="json"), about["learner"]
+    record = describe_learner(learner).model_dump(mode="json")
+    saved = {**about["learner"], "network": complete_description(about["learner"]["network"])}
     for part in ("name", "hyperparameters", "network"):
         if saved[part] != record[part]:
             raise InputError(

@@ -70,9 +70,10 @@ def _rows(x: Array, stride: int, patches: Patches) -> Array:
 
 
 def _matmul(a: Array, b: Array, half: bool) -> Array:
-    if half:
-        exponent = np.finfo(a.dtype).nexp  # float16's would be too small for gradients; the kernels scale them
-        a, b = (lax.reduce_precision(factor, exponent_bits=exponent, mantissa_bits=10) for factor in (a, b))
+    dtype = jnp.result_type(a, b)
+    if half and dtype.itemsize > 2:  # numbers of 16 bits have no more than 11 that count
+        exponent = np.finfo(dtype).nexp  # float16's would be too small for gradients; the kernels scale them
+        a, b = (lax.reduce_precision(factor.astype(dtype), exponent, mantissa_bits=10) for factor in (a, b))
     # Precision: a GPU would otherwise round float32 factors to 11 bits, which five inner steps amplify (see docs).
     product = functools.partial(jnp.matmul, precision=lax.Precision.HIGHEST)
     # XLA's CPU compiler has its fastest kernels for plain matrices, so a lone task must not look like a batch.

@@ -16,7 +16,8 @@ from anyshot.errors import InputError, first_line
 from anyshot.networks.catalogue import NETWORKS, name_for
 from anyshot.registry import keyword_defaults
 
-ADDED = {"precision": "float32"}  # settings that networks have got since experiments were first kept
+# Settings that our networks have got since experiments were first kept, with the values that older ones had.
+ADDED = {kind: {"precision": "float32"} for kind in ("conv4", "siamese", "stacked", "pose")}
 MOST_PARAMETERS = 10**9  # 4 GB in single precision, and an optimiser keeps three times as much
 
 
@@ -41,13 +42,20 @@ class NetworkFactory:
     def describe(self) -> dict[str, Any]:
         """Kind and settings in values that JSON has; `make_network` makes the same factory of them.
 
-        What was added later is left out at its default, so that older experiments are described as they were.
-
         >>> make_network("auto", (28, 28, 3)).describe()
-        {'kind': 'conv4', 'channels': 32, 'stride': 2}
+        {'kind': 'conv4', 'channels': 32, 'stride': 2, 'precision': 'float32'}
         """
-        settings = {name: _thawed(value) for name, value in self.settings if (name, value) not in ADDED.items()}
-        return {"kind": self.kind, **settings}
+        return {"kind": self.kind, **{name: _thawed(value) for name, value in self.settings}}
+
+
+def complete_description(described: Mapping[str, Any]) -> dict[str, Any]:
+    """A kept description of a network with the settings that were added since, if the network is one of ours.
+
+    >>> complete_description({"kind": "conv4", "channels": 8, "stride": 2})
+    {'precision': 'float32', 'kind': 'conv4', 'channels': 8, 'stride': 2}
+    """
+    own = "sha256" in described  # of its source
+    return {**({} if own else ADDED.get(str(described.get("kind")), {})), **described}
 
 
 def make_network(settings: str | Mapping[str, Any], shape: Sequence[int], *, outputs: int = 1) -> NetworkFactory:

@@ -56,7 +56,8 @@ def _leading(factor: Array, rounded: bool) -> Array:
     bits = lax.bitcast_convert_type(factor, jnp.int32)
     if rounded:
         bits += np.int32((1 << 12) - 1) + (lax.shift_right_logical(bits, np.int32(13)) & np.int32(1))
-    return lax.bitcast_convert_type(bits & np.int32(-(1 << 13)), jnp.float32)
+    leading = lax.bitcast_convert_type(bits & np.int32(-(1 << 13)), jnp.float32)
+    return jnp.where(factor == factor, leading, factor) if rounded else leading  # the sum above overflows on some NaN
 
 
 def prefetched(loads: Sequence[Callable[[], Factors]], depth: int) -> Iterator[Factors]:

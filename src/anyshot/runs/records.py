@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+
+from anyshot.networks.factory import complete_description
 
 FORMAT = 2  # of run folders; what older versions wrote is brought up to date by `anyshot.runs.upgrade`
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -206,6 +208,11 @@ class LearnerRecord(_Record):
     optimiser: dict[str, str] | None = None
     problem: ProblemRecord | None = None
     fields: dict[str, Any] = {}
+
+    @field_validator("network")
+    @classmethod
+    def _complete(cls, network: dict[str, Setting] | None) -> dict[str, Setting] | None:
+        return None if network is None else complete_description(network)
 
 
 class ExperimentRecord(_Record):
