@@ -53,7 +53,7 @@ def test_the_figures_are_printed_and_written(
 def test_the_paper_s_sizes_need_no_data(no_data: Path) -> None:
     experiment = timing.make_timing_experiment("rainbow-mnist", "ftml-vs")
     assert experiment.tasks.x.shape == (56 * 900, 28, 28, 3)
-    assert experiment.record.learner.network == {"kind": "conv4", "channels": 32, "stride": 2}
+    assert experiment.record.learner.network == {"kind": "conv4", "channels": 32, "stride": 2, "precision": "float32"}
 
 
 def test_both_ends_of_the_stream_are_measured_in_the_middle_of_a_task() -> None:
