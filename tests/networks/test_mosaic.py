@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import jax
@@ -13,7 +14,7 @@ from tests.networks.test_kernels import NEEDS_GPU, differs, normal, reference
 from tests.networks.test_precision import rounded
 
 OLDEST = (0, 11, 2)  # JAX's interpreter knows copies that end outside an array since then
-mosaic = pytest.importorskip("benchmarks.mosaic") if jax.__version_info__ >= OLDEST else None
+mosaic: Any = importlib.import_module("benchmarks.mosaic") if jax.__version_info__ >= OLDEST else None
 pytestmark = pytest.mark.skipif(mosaic is None, reason=f"JAX {jax.__version__} does not interpret Mosaic kernels")
 
 
@@ -46,7 +47,6 @@ def test_operations(channels: int, half: bool, interpret: bool) -> None:
     def shown(images: Any) -> Any:
         return jnp.where(there, images, jnp.nan)
 
-    assert mosaic is not None
     found = (
         mosaic.convolve([(shown(x), weight) for x, weight, _ in given], counts, half, **options),
         mosaic.convolve_input_gradient([(shown(g), weight) for _, weight, g in given], counts, half, **options),
@@ -68,7 +68,6 @@ def test_operations(channels: int, half: bool, interpret: bool) -> None:
 @pytest.mark.parametrize("channels", [64, 32])
 def test_lowers_for_a_gpu_elsewhere(channels: int) -> None:
     """What copies and products need of shapes and layouts is checked then, for a GPU that is not here, too."""
-    assert mosaic is not None
     x, weight = jnp.zeros((4, 2, 84, 84, channels), jnp.float32), jnp.zeros((4, channels, 9 * channels), jnp.float32)
     count = jnp.full(4, 2, jnp.int32)
     with jax.enable_x64(False):
