@@ -21,10 +21,10 @@ from anyshot.lifelong.growth import grow_state
 from anyshot.lifelong.snapshots import write_snapshot
 from anyshot.lifelong.store import DeletedError
 from anyshot.networks import make_network
-from anyshot.networks.factory import complete_description
 from anyshot.online import OnlineProtocol
 from anyshot.runs.experiment import usual_loss
 from anyshot.runs.learner_records import describe_learner
+from anyshot.runs.records import complete_network
 from anyshot.runs.state import restore_state, state_arrays
 from anyshot.shots import Shots
 
@@ -227,7 +227,7 @@ def check_learner(learner: Learner, about: Mapping[str, Any], path: Path) -> Non
         path: of the snapshot.
     """
     record = describe_learner(learner).model_dump(mode="json")
-    saved = {**about["learner"], "network": complete_description(about["learner"]["network"])}
+    saved = {**about["learner"], "network": complete_network(about["learner"]["network"])}
     for part in ("name", "hyperparameters", "network"):
         if saved[part] != record[part]:
             raise InputError(

@@ -16,8 +16,6 @@ from anyshot.errors import InputError, first_line
 from anyshot.networks.catalogue import NETWORKS, name_for
 from anyshot.registry import keyword_defaults
 
-# Settings that our networks have got since experiments were first kept, with the values that older ones had.
-ADDED = {kind: {"precision": "float32"} for kind in ("conv4", "siamese", "stacked", "pose")}
 MOST_PARAMETERS = 10**9  # 4 GB in single precision, and an optimiser keeps three times as much
 
 
@@ -46,16 +44,6 @@ class NetworkFactory:
         {'kind': 'conv4', 'channels': 32, 'stride': 2, 'precision': 'float32'}
         """
         return {"kind": self.kind, **{name: _thawed(value) for name, value in self.settings}}
-
-
-def complete_description(described: Mapping[str, Any]) -> dict[str, Any]:
-    """A kept description of a network with the settings that were added since, if the network is one of ours.
-
-    >>> complete_description({"kind": "conv4", "channels": 8, "stride": 2})
-    {'precision': 'float32', 'kind': 'conv4', 'channels': 8, 'stride': 2}
-    """
-    own = "sha256" in described  # of its source
-    return {**({} if own else ADDED.get(str(described.get("kind")), {})), **described}
 
 
 def make_network(settings: str | Mapping[str, Any], shape: Sequence[int], *, outputs: int = 1) -> NetworkFactory:

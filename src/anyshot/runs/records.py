@@ -5,11 +5,10 @@ This is the only place that knows the fields. Whatever reads or writes a run fol
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
-
-from anyshot.networks.factory import complete_description
 
 FORMAT = 2  # of run folders; what older versions wrote is brought up to date by `anyshot.runs.upgrade`
 Count = Annotated[int, Field(ge=0, lt=2**53)]
@@ -186,6 +185,20 @@ class ProblemRecord(_Record):
     max_shots: Count
 
 
+# Settings that our networks have got since experiments were first kept, with the values that older ones had.
+ADDED = {kind: {"precision": "float32"} for kind in ("conv4", "siamese", "stacked", "pose")}
+
+
+def complete_network(network: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a network with the settings that were added since, if the network is one of ours.
+
+    >>> complete_network({"kind": "conv4", "channels": 8, "stride": 2})
+    {'precision': 'float32', 'kind': 'conv4', 'channels': 8, 'stride': 2}
+    """
+    own = "sha256" in network  # of its source
+    return {**({} if own else ADDED.get(str(network.get("kind")), {})), **network}
+
+
 class LearnerRecord(_Record):
     """The learner of an experiment.
 
@@ -212,7 +225,7 @@ class LearnerRecord(_Record):
     @field_validator("network")
     @classmethod
     def _complete(cls, network: dict[str, Setting] | None) -> dict[str, Setting] | None:
-        return None if network is None else complete_description(network)
+        return None if network is None else complete_network(network)
 
 
 class ExperimentRecord(_Record):
