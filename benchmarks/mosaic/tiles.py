@@ -53,7 +53,8 @@ def padded(factor: Halves, interpret: Any) -> tuple[Halves, int]:
 def swizzled(shape: tuple[int, ...], dtype: Any, tiled: bool) -> Any:
     """Shared memory for copies of at most 128 bytes a line, in tiles of eight lines if products read it."""
     size = shape[-1] * np.dtype(dtype).itemsize
-    transforms = [mosaic_gpu.TilingTransform((8, shape[-1]))] * tiled + [mosaic_gpu.SwizzleTransform(size)]
+    kinds: Any = mosaic_gpu  # JAX 0.12 declares its transforms abstract, which they are not
+    transforms = [kinds.TilingTransform((8, shape[-1]))] * tiled + [kinds.SwizzleTransform(size)]
     return mosaic_gpu.SMEM(shape, dtype, transforms=tuple(transforms))
 
 
