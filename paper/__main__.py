@@ -61,7 +61,7 @@ def run_target(
         results: the folder of the summaries.
         max_minutes: after which all runs are asked to save and stop; that may take a minute more.
         parallel: how many runs at a time; four share a GPU well if nvidia-cuda-mps-control -d was started.
-        runs: gpu leaves out the models from scratch, for which a CPU is enough; cpu leaves out all others.
+        runs: gpu leaves out the models from scratch, for which a CPU is enough; cpu all others (see --device, too).
         plan: print what would be run and how long it would take, and stop.
         device: where to compute; auto takes a GPU if JAX finds one.
     """
