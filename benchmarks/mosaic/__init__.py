@@ -15,7 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from anyshot.networks import convolution_halves_gpu
-from anyshot.networks.convolution_halves_gpu import Count, Halves, Pairs, split
+from anyshot.networks.convolution_halves_gpu import Count, Halves, Pairs, split, turn
 
 from .convolution import convolve_halves
 from .weights import weight_gradient
@@ -28,13 +28,6 @@ def convolve(pairs: Pairs, count: Count, half: bool = False, **options: Any) -> 
 
 def convolve_input_gradient(pairs: Pairs, count: Count, half: bool = False, **options: Any) -> Any:
     """The adjoint of `convolve` in x: a convolution with weights turned round."""
-
-    def turn(weights: Halves) -> Halves:
-        tasks, outputs, columns = weights.high.shape
-        taps = (part.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1) for part in weights[:2])
-        high, low = (part.reshape(tasks, columns // 9, 9 * outputs) for part in taps)
-        return Halves(high, low, weights.largest)
-
     return _convolve_all([(split(g, count), turn(split(weight))) for g, weight in pairs], count, half, **options)
 
 

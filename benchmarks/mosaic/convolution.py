@@ -23,6 +23,7 @@ from .tiles import (
     ROWS,
     SIDE,
     Views,
+    box,
     cores_for,
     empty,
     launched,
@@ -70,7 +71,7 @@ def convolve_halves(
 
         def fetch(step: Any, column: Any, k: int) -> None:
             image, i, j = present_tile(step)
-            source = x_halves[k].at[task, image, pl.ds(i + edge - 1, ROWS), pl.ds(j + edge + column - 1, SIDE)]
+            source = x_halves[k].at[task, image, *box(i, j, column, edge)]
             mosaic_gpu.copy_gmem_to_smem(source, pixels.copied.at[group, k], arrived.at[group * halves + k])
 
         def of_column(step: Any, column: Any, total: Any) -> Any:

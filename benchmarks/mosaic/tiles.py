@@ -50,6 +50,11 @@ def padded(factor: Halves, interpret: Any) -> tuple[Halves, int]:
     return Halves(jnp.pad(factor.high, around), jnp.pad(factor.low, around), factor.largest), 1
 
 
+def box(i: Index, j: Index, column: Index, edge: int) -> tuple[Any, Any]:
+    """The rows and columns of pixels that the taps of a column see from the tile at (i, j)."""
+    return pl.ds(i + edge - 1, ROWS), pl.ds(j + edge + column - 1, SIDE)
+
+
 def swizzled(shape: tuple[int, ...], dtype: Any, tiled: bool) -> Any:
     """Shared memory for copies of at most 128 bytes a line, in tiles of eight lines if products read it."""
     size = shape[-1] * np.dtype(dtype).itemsize
@@ -66,6 +71,7 @@ def views(shape: tuple[int, ...], rows: int, channels: int, dtype: Any, interpre
 
 
 def launched(kernel: Callable[..., None], **options: Any) -> Callable[..., Any]:
+    """The kernel as a function of arrays; with `interpret` JAX interprets it on a CPU."""
     lanes = mosaic_gpu.CompilerParams(lowering_semantics=mosaic_gpu.LoweringSemantics.Lane)
     return mosaic_gpu.kernel(kernel, compiler_params=lanes, **options)
 
@@ -78,6 +84,7 @@ def cores_for(tasks: int, cores: int | None) -> int:
 
 
 def empty(channels: int) -> Any:
+    """Zeros for a tile, spread over a warp group's threads as its products are."""
     return mosaic_gpu.layout_cast(jnp.zeros((PIXELS, channels), np.float32), mosaic_gpu.Layout.WGMMA)
 
 

@@ -23,6 +23,7 @@ from .tiles import (
     ROWS,
     SIDE,
     Views,
+    box,
     cores_for,
     empty,
     launched,
@@ -75,8 +76,7 @@ def weight_products(x: Halves, g: Halves, count: Count, halves: int, cores: int 
                 source = g_halves[k].at[task, image, pl.ds(SIDE * i, SIDE), pl.ds(SIDE * j, SIDE)]
                 mosaic_gpu.copy_gmem_to_smem(source, gradients.copied.at[stage, k], arrived.at[stage])
                 for column in range(3):
-                    around = pl.ds(SIDE * i + edge - 1, ROWS), pl.ds(SIDE * j + edge + column - 1, SIDE)
-                    source = x_halves[k].at[task, image, *around]
+                    source = x_halves[k].at[task, image, *box(SIDE * i, SIDE * j, column, edge)]
                     mosaic_gpu.copy_gmem_to_smem(source, pixels.copied.at[stage, column, k], arrived.at[stage])
 
         def add(of_row: int, step: Any, totals: tuple[Any, ...]) -> tuple[Any, ...]:

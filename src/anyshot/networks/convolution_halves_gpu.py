@@ -54,16 +54,18 @@ def convolve_input_gradient(
     pairs: Pairs, count: Count, half: bool = False, *, interpret: bool = False
 ) -> Float[Array, "t n h w c"]:
     """The adjoint of `convolve` in x, for pairs of gradients and weights: a convolution with weights turned round."""
-    tasks, outputs, columns = pairs[0][1].shape
+    return _convolve([(split(g, count), turn(split(weight))) for g, weight in pairs], count, half, interpret)
+
+
+def turn(weights: Halves) -> Halves:
+    """The weights (t, o, k) of the convolution that is the adjoint of one with these: in, out and taps reversed."""
+    tasks, outputs, columns = weights.high.shape
 
     def turned(half: Array) -> Array:
         taps = half.reshape(tasks, outputs, 9, -1)[:, :, ::-1].transpose(0, 3, 2, 1)
         return taps.reshape(tasks, columns // 9, 9 * outputs)
 
-    def turn(weights: Halves) -> Halves:
-        return Halves(turned(weights.high), turned(weights.low), weights.largest)
-
-    return _convolve([(split(g, count), turn(split(weight))) for g, weight in pairs], count, half, interpret)
+    return Halves(turned(weights.high), turned(weights.low), weights.largest)
 
 
 def _convolve(
